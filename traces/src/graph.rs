@@ -33,12 +33,19 @@ pub struct Node {
 /// What a node does, and when it is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Passes time; complete when it is over. A duration of zero joins what it waits for.
+    /// Passes time; complete when it is over.
     Compute {
         /// How long.
         duration: Nanos,
         /// What the time is spent on.
         purpose: Purpose,
+    },
+    /// Ends an operation on a rank: complete, without taking time, when all that it waits for is.
+    Join {
+        /// What the operation means: its payload by the convention of its kind, not the bytes sent for it.
+        payload: Bytes,
+        /// The operation; its last three fields are zero.
+        origin: Origin,
     },
     /// Moves data inside the host (NVLink and the like): a delay, never a frame.
     Local {
@@ -77,9 +84,7 @@ pub enum Task {
     Backward,
     /// The optimizer's update.
     Optimizer,
-    /// The end of an operation: waits for all its messages on this rank and takes no time.
-    Join,
-    /// The end of a training step on this rank: waits for all of it and takes no time.
+    /// The end of a training step on a rank: waits for all of it and takes no time.
     StepEnd,
 }
 
@@ -127,12 +132,12 @@ pub struct Totals {
 }
 
 impl Work {
-    /// The origin of a message or a local copy; compute has none.
+    /// The origin of a message, a local copy or a join; compute has none.
     #[must_use]
     pub const fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Compute { .. } => None,
-            Self::Local { origin, .. } => Some(origin),
+            Self::Join { origin, .. } | Self::Local { origin, .. } => Some(origin),
             Self::Send(message) | Self::Receive(message) => Some(&message.origin),
         }
     }
@@ -151,7 +156,7 @@ impl Totals {
                 self.messages_received += 1;
                 self.bytes_received += message.bytes;
             }
-            Work::Compute { .. } | Work::Local { .. } => {}
+            Work::Compute { .. } | Work::Join { .. } | Work::Local { .. } => {}
         }
     }
 }

@@ -357,6 +357,8 @@ mod tests {
         prop_oneof![
             (any::<u64>(), purpose)
                 .prop_map(|(duration, purpose)| Work::Compute { duration: Nanos(duration), purpose }),
+            (any::<u64>(), origins())
+                .prop_map(|(payload, origin)| Work::Join { payload: Bytes(payload), origin }),
             (any::<u64>(), any::<u64>(), origins()).prop_map(|(bytes, duration, origin)| Work::Local {
                 bytes: Bytes(bytes),
                 duration: Nanos(duration),

@@ -48,7 +48,7 @@ pub(super) struct NodeRecord {
     /// From `planned_start`.
     #[prost(uint64, tag = "5")]
     planned_duration: u64,
-    #[prost(oneof = "WorkRecord", tags = "6, 7, 8, 9")]
+    #[prost(oneof = "WorkRecord", tags = "6, 7, 8, 9, 10")]
     work: Option<WorkRecord>,
 }
 
@@ -62,6 +62,8 @@ pub(super) enum WorkRecord {
     Send(MessageRecord),
     #[prost(message, tag = "9")]
     Receive(MessageRecord),
+    #[prost(message, tag = "10")]
+    Join(JoinRecord),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -76,6 +78,14 @@ pub(super) struct ComputeRecord {
     microbatch: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
     layer: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct JoinRecord {
+    #[prost(uint64, tag = "1")]
+    payload: u64,
+    #[prost(message, optional, tag = "2")]
+    origin: Option<OriginRecord>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -221,6 +231,9 @@ impl From<&Work> for WorkRecord {
                 microbatch: purpose.microbatch,
                 layer: purpose.layer,
             }),
+            Work::Join { payload, origin } => {
+                Self::Join(JoinRecord { payload: payload.0, origin: Some(origin.into()) })
+            }
             Work::Local { bytes, duration, origin } => {
                 Self::Local(LocalRecord { bytes: bytes.0, duration: duration.0, origin: Some(origin.into()) })
             }
@@ -244,6 +257,9 @@ impl TryFrom<WorkRecord> for Work {
                     task: task_from(compute.task)?,
                 },
             },
+            WorkRecord::Join(join) => {
+                Self::Join { payload: Bytes(join.payload), origin: join.origin.ok_or(NO_ORIGIN)?.try_into()? }
+            }
             WorkRecord::Local(local) => Self::Local {
                 bytes: Bytes(local.bytes),
                 duration: Nanos(local.duration),
@@ -359,8 +375,7 @@ const fn task_number(task: Task) -> u32 {
         Task::Forward => 1,
         Task::Backward => 2,
         Task::Optimizer => 3,
-        Task::Join => 4,
-        Task::StepEnd => 5,
+        Task::StepEnd => 4,
     }
 }
 
@@ -369,8 +384,7 @@ const fn task_from(number: u32) -> Result<Task, Fault> {
         1 => Task::Forward,
         2 => Task::Backward,
         3 => Task::Optimizer,
-        4 => Task::Join,
-        5 => Task::StepEnd,
+        4 => Task::StepEnd,
         _ => return Err(Fault("its task is unknown")),
     })
 }
