@@ -6,8 +6,8 @@
 //!
 //! [`encode`] turns it into bytes and back; `docs/trace-format.md` describes them for other tools.
 
-pub mod encode;
 mod record;
+pub mod encode;
 
 use crate::id::{HostId, MessageId, NodeId, QueuePairId, Rank};
 use crate::origin::Origin;

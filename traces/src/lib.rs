@@ -4,8 +4,9 @@
 //! file but [`folder`]. The modules stand in the order in which data flows: each uses only those above it.
 #![forbid(unsafe_code)]
 
-pub mod graph;
-pub mod id;
-pub mod manifest;
-pub mod origin;
 pub mod unit;
+pub mod id;
+pub mod origin;
+pub mod graph;
+pub mod manifest;
+pub mod folder;
