@@ -7,6 +7,7 @@
 pub mod unit;
 pub mod id;
 pub mod origin;
+pub mod wire;
 pub mod graph;
 pub mod manifest;
 pub mod folder;

@@ -1,0 +1,34 @@
+//! The RoCEv2 wire format: from a message to the bytes of its frames, and from bytes back to fields.
+//!
+//! ```text
+//! Ethernet 14 | [802.1Q 4] | IPv4 20 or IPv6 40 | UDP 8 | BTH 12 | extension headers | payload | pad 0..3 | ICRC 4
+//! ```
+//! Pure: nothing here opens a file or asks the time. Ethernet, VLAN, IP and UDP headers come from etherparse; what
+//! follows UDP is ours. Not here: capture files (`pcap`), and the rules over many frames (`critic`).
+//!
+//! Sources: IBTA Architecture Specification vol. 1 (chapter 9, annex A17), as read through Linux `drivers/infiniband`
+//! (rxe, mlx5), and captures of ConnectX, HNS and rxe.
+
+pub mod psn;
+pub mod qpn;
+pub mod opcode;
+pub mod bth;
+pub mod reth;
+pub mod aeth;
+pub mod immediate;
+pub mod atomic;
+pub mod datagram;
+pub mod extensions;
+pub mod icrc;
+pub mod source_port;
+pub mod segment;
+
+pub use aeth::{Aeth, Syndrome};
+pub use bth::Bth;
+pub use extensions::Extensions;
+pub use immediate::Immediate;
+pub use opcode::Opcode;
+pub use psn::Psn;
+pub use qpn::Qpn;
+pub use reth::{RemoteKey, Reth};
+pub use segment::{PathMtu, Segment, Segments, Verb};
