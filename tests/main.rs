@@ -1,1 +1,3 @@
-fn main() {}
+//! Tests of the whole, by property. Each outside judge is a program that knows nothing of this one.
+
+mod structure;
