@@ -160,3 +160,6 @@ impl Totals {
         }
     }
 }
+
+#[cfg(test)]
+mod published;
