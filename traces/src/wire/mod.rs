@@ -9,6 +9,7 @@
 //! Sources: IBTA Architecture Specification vol. 1 (chapter 9, annex A17), as read through Linux `drivers/infiniband`
 //! (rxe, mlx5), and captures of ConnectX, HNS and rxe.
 
+pub mod field;
 pub mod psn;
 pub mod qpn;
 pub mod opcode;
@@ -22,12 +23,24 @@ pub mod extensions;
 pub mod icrc;
 pub mod source_port;
 pub mod segment;
+pub mod payload;
+pub mod link;
+pub mod network;
+pub mod frame;
+pub mod parsed;
+#[cfg(test)]
+pub(crate) mod samples;
 
 pub use aeth::{Aeth, Syndrome};
 pub use bth::Bth;
 pub use extensions::Extensions;
+pub use frame::Frame;
 pub use immediate::Immediate;
+pub use link::{Link, Mac, Vlan};
+pub use network::{Ecn, Ip, Network};
 pub use opcode::Opcode;
+pub use parsed::{NotRoce, Parsed, ParsedFrame};
+pub use payload::Payload;
 pub use psn::Psn;
 pub use qpn::Qpn;
 pub use reth::{RemoteKey, Reth};
