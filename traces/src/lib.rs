@@ -8,6 +8,7 @@ pub mod unit;
 pub mod id;
 pub mod origin;
 pub mod wire;
+pub mod pcap;
 pub mod graph;
 pub mod manifest;
 pub mod folder;
