@@ -78,15 +78,46 @@ impl Extensions {
     /// # Errors
     /// [`ExtensionsError`] if they are not exactly those of the opcode.
     pub fn emit(&self, opcode: Opcode, into: &mut Vec<u8>) -> Result<(), ExtensionsError> {
-        self.check(opcode)?;
-        into.extend(self.deth.iter().flat_map(Deth::to_bytes));
-        into.extend(self.reth.iter().flat_map(Reth::to_bytes));
-        into.extend(self.atomic.iter().flat_map(AtomicEth::to_bytes));
-        into.extend(self.aeth.iter().flat_map(Aeth::to_bytes));
-        into.extend(self.atomic_ack.iter().flat_map(AtomicAckEth::to_bytes));
-        into.extend(self.immediate.iter().flat_map(|immediate| immediate.0));
-        into.extend(self.invalidate.iter().flat_map(|key| key.0.to_be_bytes()));
+        let (bytes, length) = self.to_bytes(opcode)?;
+        into.extend(&bytes[..length]);
         Ok(())
+    }
+
+    /// The headers in their order, and how many of the bytes they are.
+    ///
+    /// # Errors
+    /// [`ExtensionsError`] if they are not exactly those of the opcode.
+    pub fn to_bytes(&self, opcode: Opcode) -> Result<([u8; Self::MAX_LEN], usize), ExtensionsError> {
+        self.check(opcode)?;
+        let mut bytes = [0; Self::MAX_LEN];
+        let mut length = 0;
+        // What an opcode has fits: `MAX_LEN` is the most of the table.
+        let mut put = |header: &[u8]| {
+            bytes[length..length + header.len()].copy_from_slice(header);
+            length += header.len();
+        };
+        if let Some(deth) = self.deth {
+            put(&deth.to_bytes());
+        }
+        if let Some(reth) = self.reth {
+            put(&reth.to_bytes());
+        }
+        if let Some(atomic) = self.atomic {
+            put(&atomic.to_bytes());
+        }
+        if let Some(aeth) = self.aeth {
+            put(&aeth.to_bytes());
+        }
+        if let Some(atomic_ack) = self.atomic_ack {
+            put(&atomic_ack.to_bytes());
+        }
+        if let Some(immediate) = self.immediate {
+            put(&immediate.0);
+        }
+        if let Some(key) = self.invalidate {
+            put(&key.0.to_be_bytes());
+        }
+        Ok((bytes, length))
     }
 
     fn check(&self, opcode: Opcode) -> Result<(), ExtensionsError> {

@@ -22,16 +22,26 @@ pub const LEN: usize = 4;
 /// `None` unless it starts with an IPv4 or IPv6 header, followed at once by UDP and BTH.
 #[must_use]
 pub fn icrc(datagram: &[u8]) -> Option<u32> {
-    let ip = ip_header_length(datagram)?;
+    icrc_of(datagram, &[])
+}
+
+/// The ICRC of a datagram whose payload stands elsewhere: `front` reaches from the IP header at least to the end of BTH,
+/// `rest` is what follows it, piece by piece.
+#[must_use]
+pub fn icrc_of(front: &[u8], rest: &[&[u8]]) -> Option<u32> {
+    let ip = ip_header_length(front)?;
     let headers = ip + UDP + Bth::LEN;
     let mut masked = [0_u8; MAX_IP + UDP + Bth::LEN];
     let masked = masked.get_mut(..headers)?;
-    masked.copy_from_slice(datagram.get(..headers)?);
+    masked.copy_from_slice(front.get(..headers)?);
     mask(masked, ip);
     let mut crc = crc32fast::Hasher::new();
     crc.update(&[0xff; 8]);
     crc.update(masked);
-    crc.update(&datagram[headers..]);
+    crc.update(&front[headers..]);
+    for piece in rest {
+        crc.update(piece);
+    }
     Some(crc.finalize())
 }
 

@@ -28,6 +28,7 @@ pub mod link;
 pub mod network;
 pub mod frame;
 pub mod parsed;
+pub mod template;
 #[cfg(test)]
 pub(crate) mod samples;
 
@@ -45,3 +46,4 @@ pub use psn::Psn;
 pub use qpn::Qpn;
 pub use reth::{RemoteKey, Reth};
 pub use segment::{PathMtu, Segment, Segments, Verb};
+pub use template::{Template, Varying};

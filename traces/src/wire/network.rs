@@ -102,6 +102,15 @@ impl Ip {
             Self::V6 { .. } => IpVersion::V6,
         }
     }
+
+    /// The bytes of the header.
+    #[must_use]
+    pub const fn header_length(&self) -> usize {
+        match self {
+            Self::V4 { .. } => Ipv4Header::MIN_LEN,
+            Self::V6 { .. } => Ipv6Header::LEN,
+        }
+    }
 }
 
 impl Network {

@@ -4,6 +4,10 @@
 //! the byte and on how many bytes follow it. So 256 words per place answer every change there, and all frames with as
 //! many bytes behind BTH share one set, whatever their addresses, queue pairs and payload.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
 use super::super::bth::Bth;
 use super::{IPV4, UDP};
 
@@ -11,17 +15,21 @@ use super::{IPV4, UDP};
 #[derive(Clone)]
 pub struct Place([u32; 256]);
 
-/// The tables of an IPv4 or IPv6 frame for the fields that change from frame to frame.
+/// The tables of a frame for the fields that change from frame to frame.
 ///
-/// [`Self::ack_request`] and the rest of BTH stand at fixed distances from the payload, so they serve both versions;
-/// the identification is IPv4's.
+/// BTH and what follows stand at fixed distances from the end, so they serve both versions of IP; the identification is
+/// IPv4's.
 #[derive(Clone)]
 pub struct Tables {
     identification: [Place; 2],
     psn: [Place; 3],
     ack_request: u32,
-    behind: usize,
+    extensions: Vec<Place>,
 }
+
+/// The tables of all lengths that were asked for, each made once.
+#[derive(Clone, Debug, Default)]
+pub struct TableSet(BTreeMap<(usize, usize), Arc<Tables>>);
 
 impl Place {
     /// The table of a byte that `following` covered bytes follow.
@@ -58,23 +66,18 @@ impl Place {
 }
 
 impl Tables {
-    /// The tables for frames with `behind` bytes of extension headers, payload and pad behind BTH.
+    /// The tables for frames with `extensions` bytes of extension headers and then `payload` bytes of payload and pad.
     #[must_use]
-    pub fn new(behind: usize) -> Self {
+    pub fn new(extensions: usize, payload: usize) -> Self {
+        let behind = extensions + payload;
         // From the end: what is behind, BTH, UDP, and IPv4 from its byte 6 on.
         let identification_low = behind + Bth::LEN + UDP + IPV4 - 6;
         Self {
             identification: [Place::new(identification_low + 1), Place::new(identification_low)],
             psn: [Place::new(behind + 2), Place::new(behind + 1), Place::new(behind)],
             ack_request: Place::new(behind + 3).change(0x80),
-            behind,
+            extensions: (payload..behind).rev().map(Place::new).collect(),
         }
-    }
-
-    /// The bytes behind BTH that they are for.
-    #[must_use]
-    pub const fn behind(&self) -> usize {
-        self.behind
     }
 
     /// The change for sequence numbers that differ by exclusive or in `difference`, of 24 bits.
@@ -93,11 +96,34 @@ impl Tables {
         self.identification[0].change(high) ^ self.identification[1].change(low)
     }
 
+    /// The change for extension headers that were `before` and are `after`.
+    #[inline]
+    #[must_use]
+    pub fn extensions(&self, before: &[u8], after: &[u8]) -> u32 {
+        let changes = self.extensions.iter().zip(before.iter().zip(after));
+        changes.fold(0, |all, (place, (before, after))| all ^ place.change(before ^ after))
+    }
+
     /// The change for AckReq turned over.
     #[inline]
     #[must_use]
     pub const fn ack_request(&self) -> u32 {
         self.ack_request
+    }
+}
+
+impl TableSet {
+    /// The tables of frames with so many bytes of extension headers, and of payload and pad.
+    pub fn get(&mut self, extensions: usize, payload: usize) -> Arc<Tables> {
+        let tables =
+            self.0.entry((extensions, payload)).or_insert_with(|| Arc::new(Tables::new(extensions, payload)));
+        Arc::clone(tables)
+    }
+}
+
+impl fmt::Debug for Tables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tables").field("extensions", &self.extensions.len()).finish_non_exhaustive()
     }
 }
 
@@ -123,10 +149,14 @@ mod tests {
         #[test]
         fn fields_change_the_icrc_as_the_tables_say(
             mut bytes in proptest::collection::vec(any::<u8>(), 40..400), psn: u32, identification: u16,
+            extensions in prop::collection::vec(any::<u8>(), 0..28),
         ) {
             bytes[0] = 0x45;
+            let length = extensions.len().min(bytes.len() - 40);
             let before = icrc(&bytes).unwrap();
-            let tables = Tables::new(bytes.len() - 40);
+            let tables = Tables::new(length, bytes.len() - 40 - length);
+            let change = tables.extensions(&bytes[40..40 + length], &extensions);
+            bytes[40..40 + length].copy_from_slice(&extensions[..length]);
             let psn = psn & 0x00ff_ffff;
             for (byte, change) in bytes[36..40].iter_mut().zip(psn.to_be_bytes()) {
                 *byte ^= change;
@@ -137,7 +167,7 @@ mod tests {
             bytes[36] ^= 0x80;
             prop_assert_eq!(
                 icrc(&bytes).unwrap(),
-                before ^ tables.psn(psn) ^ tables.identification(identification) ^ tables.ack_request()
+                before ^ change ^ tables.psn(psn) ^ tables.identification(identification) ^ tables.ack_request()
             );
         }
     }
