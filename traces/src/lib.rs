@@ -12,3 +12,4 @@ pub mod pcap;
 pub mod graph;
 pub mod manifest;
 pub mod folder;
+pub mod critic;

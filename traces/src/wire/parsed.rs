@@ -37,8 +37,13 @@ pub enum NotRoce {
     Protocol(u8),
     /// A later part of a cut IP packet.
     Fragment,
-    /// UDP, but not to 4791: the destination port.
-    Port(u16),
+    /// UDP, but not to 4791.
+    Port {
+        /// The source port.
+        source: u16,
+        /// The destination port.
+        destination: u16,
+    },
 }
 
 /// A RoCEv2 frame, taken apart.
@@ -166,7 +171,7 @@ impl<'a> ParsedFrame<'a> {
             checksum: udp.checksum,
         };
         if udp.destination != ROCE {
-            return Ok(Parsed::NotRoce(NotRoce::Port(udp.destination)));
+            return Ok(Parsed::NotRoce(NotRoce::Port { source: udp.source, destination: udp.destination }));
         }
         let end = udp_at + usize::from(udp.length);
         if end > length {

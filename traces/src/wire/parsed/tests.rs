@@ -82,7 +82,7 @@ fn other_traffic_is_no_error() {
     };
     bytes[36] = 0x12;
     bytes[37] = 0xb6;
-    assert_eq!(other(&bytes), NotRoce::Port(4790));
+    assert_eq!(other(&bytes), NotRoce::Port { source: 50800, destination: 4790 });
     bytes[23] = 6;
     assert_eq!(other(&bytes), NotRoce::Protocol(6));
     bytes[20] = 0x20;

@@ -1,0 +1,183 @@
+//! Checks of a frame by itself: what can be read, ICRC, checksums, ports, lengths, constants.
+
+use super::check::Tally;
+use super::sight::{Content, Rule, Sight};
+use crate::wire::segment::{ETHERNET_MINIMUM, pad};
+use crate::wire::source_port::{LOWEST, ROCE};
+use crate::wire::{Bth, Ip, NotRoce, Opcode, ParsedFrame};
+
+pub(super) fn rules() -> Vec<Box<dyn Rule>> {
+    vec![
+        Box::new(Readable),
+        Box::new(Icrc),
+        Box::new(Ipv4Checksum),
+        Box::new(Ports),
+        Box::new(Lengths),
+        Box::new(Pad),
+        Box::new(BthConstants),
+    ]
+}
+
+/// Every frame can be taken apart: no header is missing, no length contradicts another.
+struct Readable;
+
+impl Rule for Readable {
+    fn name(&self) -> &'static str {
+        "readable"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let wrong = match &sight.content {
+            Content::Roce(..) | Content::Other(_) => None,
+            Content::Broken(error) => Some(error.to_string()),
+        };
+        sight.judge(tally, wrong);
+    }
+}
+
+/// The ICRC is that of the frame's bytes. Frames cut by the capture have none to examine.
+struct Icrc;
+
+impl Rule for Icrc {
+    fn name(&self) -> &'static str {
+        "icrc"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, _)) = sight.roce() else { return };
+        if let Some((found, right)) = frame.icrc.zip(frame.computed_icrc()) {
+            sight.judge(tally, differ("ICRC", found, right));
+        }
+    }
+}
+
+/// The checksum of the IPv4 header is right.
+struct Ipv4Checksum;
+
+impl Rule for Ipv4Checksum {
+    fn name(&self) -> &'static str {
+        "ipv4_checksum"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, _)) = sight.roce() else { return };
+        if let Ip::V4 { .. } = frame.network.ip {
+            let length = usize::from(frame.datagram[0] & 0x0f) * 4;
+            let (words, _) = frame.datagram[..length].as_chunks::<2>();
+            let sum: u32 = words.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+            let folded = (sum & 0xffff) + (sum >> 16);
+            let wrong = (folded != 0xffff).then(|| {
+                format!(
+                    "the IPv4 header with checksum 0x{:04x} adds up to 0x{folded:04x}, not 0xffff",
+                    frame.network_checksum
+                )
+            });
+            sight.judge(tally, wrong);
+        }
+    }
+}
+
+/// All goes to 4791, answers too, and comes from the range of ephemeral ports. Congestion notifications of ConnectX come
+/// from port 0.
+struct Ports;
+
+impl Rule for Ports {
+    fn name(&self) -> &'static str {
+        "udp_ports"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        match &sight.content {
+            Content::Roce(frame, _) => {
+                let notification = frame.bth.opcode() == Some(Opcode::CongestionNotification);
+                let port = frame.udp.source;
+                let wrong = port < LOWEST && !(notification && port == 0);
+                sight.judge(tally, wrong.then(|| format!("source port {port}, should be {LOWEST} or above")));
+            }
+            Content::Other(NotRoce::Port { source: ROCE, destination }) => {
+                sight.judge(
+                    tally,
+                    Some(format!("goes from port {ROCE} to {destination}; answers go to {ROCE} too")),
+                );
+            }
+            Content::Other(_) | Content::Broken(_) => {}
+        }
+    }
+}
+
+/// The lengths of IP, UDP and the frame agree.
+struct Lengths;
+
+impl Rule for Lengths {
+    fn name(&self) -> &'static str {
+        "lengths"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, _)) = sight.roce() else { return };
+        sight.judge(tally, wrong_lengths(frame));
+    }
+}
+
+fn wrong_lengths(frame: &ParsedFrame<'_>) -> Option<String> {
+    if frame.network_payload != frame.udp.length {
+        return Some(format!("IP carries {} bytes, UDP says {}", frame.network_payload, frame.udp.length));
+    }
+    let needs = frame.link.length() + frame.network.ip.header_length() + usize::from(frame.udp.length);
+    let right = needs.max(ETHERNET_MINIMUM);
+    // A tap at the sender may see a short frame before it is filled up.
+    (frame.length != right && frame.length != needs)
+        .then(|| format!("the frame has {} bytes, its headers make {right}", frame.length))
+}
+
+/// The pad fills the payload up to four bytes, and is zero.
+struct Pad;
+
+impl Rule for Pad {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, _)) = sight.roce() else { return };
+        let right = pad(frame.payload_length);
+        let wrong = if frame.bth.pad != right {
+            Some(format!("pad {} behind {} bytes, should be {right}", frame.bth.pad, frame.payload_length))
+        } else if frame.pad.iter().any(|&byte| byte != 0) {
+            Some(format!("pad bytes {:02x?} are not zero", frame.pad))
+        } else {
+            None
+        };
+        sight.judge(tally, wrong);
+    }
+}
+
+/// BTH has a known opcode, version 0, the default partition, and nothing in its reserved bits.
+struct BthConstants;
+
+impl Rule for BthConstants {
+    fn name(&self) -> &'static str {
+        "bth_constants"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, _)) = sight.roce() else { return };
+        let bth = &frame.bth;
+        let wrong = if bth.opcode().is_none() {
+            Some(format!("opcode 0x{:02x} is not known", bth.opcode))
+        } else if bth.version != 0 {
+            Some(format!("transport version {}, should be 0", bth.version))
+        } else if bth.partition_key != Bth::DEFAULT_PARTITION {
+            Some(format!("partition key 0x{:04x}, should be 0xffff", bth.partition_key))
+        } else if bth.reserved != 0 {
+            Some(format!("reserved bits 0x{:02x} beside AckReq, should be 0", bth.reserved))
+        } else {
+            None
+        };
+        sight.judge(tally, wrong);
+    }
+}
+
+fn differ(what: &str, found: u32, right: u32) -> Option<String> {
+    (found != right).then(|| format!("{what} 0x{found:08x}, should be 0x{right:08x}"))
+}

@@ -1,0 +1,219 @@
+//! Checks of requests in a flow: sequence numbers, the grammar of messages, their lengths.
+
+use super::check::Tally;
+use super::flow::{Part, Step, state_of};
+use super::sight::{Rule, Sight};
+use crate::wire::opcode::{Operation, Place};
+use crate::wire::{Opcode, ParsedFrame, PathMtu, Psn};
+
+pub(super) fn rules() -> Vec<Box<dyn Rule>> {
+    vec![
+        Box::new(Consecutive::default()),
+        Box::new(Grammar::default()),
+        Box::new(FullFrames::default()),
+        Box::new(DmaLength::default()),
+    ]
+}
+
+/// Sequence numbers of requests are consecutive. A port that sends leaves no gap; one that receives may see one, if a
+/// negative acknowledgement names the missing number afterwards. Only such a one makes a sender go back.
+#[derive(Default)]
+struct Consecutive(Vec<Continuity>);
+
+#[derive(Default)]
+struct Continuity {
+    /// The number that a negative acknowledgement asked for.
+    asked: Option<Psn>,
+    /// A gap that none has named yet.
+    gap: Option<Gap>,
+}
+
+struct Gap {
+    expected: Psn,
+    file: usize,
+    frame: u64,
+}
+
+impl Rule for Consecutive {
+    fn name(&self) -> &'static str {
+        "psn_consecutive"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, placed)) = sight.roce() else { return };
+        match placed.part {
+            Part::Request(_, step) => {
+                let psn = frame.bth.psn;
+                let state = state_of(&mut self.0, placed.flow);
+                let wrong = match step {
+                    Step::First | Step::Next | Step::BehindRead => None,
+                    Step::Gap(expected) if sight.sent == Some(true) => {
+                        Some(format!("PSN {psn} leaves a gap, {expected} was expected"))
+                    }
+                    Step::Gap(expected) => {
+                        state.gap.get_or_insert(Gap { expected, file: sight.file, frame: sight.number });
+                        None
+                    }
+                    Step::Back(_) if state.asked == Some(psn) => None,
+                    Step::Back(expected) => {
+                        Some(format!("PSN {psn} again, {expected} was expected and nothing asked to go back"))
+                    }
+                };
+                sight.judge(tally, wrong);
+            }
+            Part::Answer(_, Some(flow))
+                if frame.extensions.aeth.is_some_and(|aeth| !aeth.syndrome().is_ack()) =>
+            {
+                let state = state_of(&mut self.0, flow);
+                state.asked = Some(frame.bth.psn);
+                state.gap.take_if(|gap| gap.expected == frame.bth.psn);
+            }
+            Part::Answer(..) | Part::Other => {}
+        }
+    }
+
+    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+        for gap in self.0.iter().filter_map(|state| state.gap.as_ref()) {
+            let name = names.get(gap.file).map_or("", String::as_str);
+            tally.violate(name, gap.frame, || {
+                format!(
+                    "PSN {} is missing before it, and no negative acknowledgement asks for it",
+                    gap.expected
+                )
+            });
+        }
+    }
+}
+
+/// A message is First, Middle.., Last of one kind, or Only; messages of a flow do not interleave.
+#[derive(Default)]
+struct Grammar(Vec<Message>);
+
+/// What is known of the message that a flow is in.
+#[derive(Default)]
+enum Message {
+    /// The capture starts in the middle, or frames are missing.
+    #[default]
+    Unknown,
+    /// None is begun.
+    Between,
+    /// One of this kind is begun.
+    Begun(Operation),
+}
+
+impl Rule for Grammar {
+    fn name(&self) -> &'static str {
+        "message_grammar"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((opcode, step, flow)) = request(sight) else { return };
+        let state = state_of(&mut self.0, flow);
+        if !follows(step) {
+            *state = Message::Unknown;
+        }
+        let shape = opcode.shape();
+        let wrong = match (&state, shape.place.starts()) {
+            (Message::Unknown, _) | (Message::Between, true) => None,
+            (Message::Between, false) => Some(format!("{opcode}, but no message is begun")),
+            (Message::Begun(_), true) => Some(format!("{opcode}, but a message is begun and not ended")),
+            (Message::Begun(operation), false) if *operation != shape.operation => {
+                Some(format!("{opcode} within a message of another kind"))
+            }
+            (Message::Begun(_), false) => None,
+        };
+        *state = if shape.place.ends() { Message::Between } else { Message::Begun(shape.operation) };
+        sight.judge(tally, wrong);
+    }
+}
+
+/// First and Middle frames are full: all of a flow carry the same path MTU; Last and Only carry no more, Last at least 1.
+#[derive(Default)]
+struct FullFrames(Vec<usize>);
+
+impl Rule for FullFrames {
+    fn name(&self) -> &'static str {
+        "payload_path_mtu"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let (Some((opcode, _, flow)), Some((frame, _))) = (request(sight), sight.roce()) else { return };
+        if !opcode.shape().payload {
+            return;
+        }
+        let mtu = state_of(&mut self.0, flow);
+        let payload = frame.payload_length;
+        let greatest = usize::from(PathMtu::Mtu4096.bytes());
+        let limit = if *mtu == 0 { greatest } else { *mtu };
+        let wrong = match opcode.shape().place {
+            Place::First | Place::Middle if *mtu == 0 => {
+                let known = u16::try_from(payload).ok().and_then(PathMtu::new);
+                if known.is_some() {
+                    *mtu = payload;
+                }
+                known.is_none().then(|| format!("{opcode} with {payload} bytes, which is no path MTU"))
+            }
+            Place::First | Place::Middle => {
+                (payload != limit).then(|| format!("{opcode} with {payload} bytes, should be {limit}"))
+            }
+            Place::Last if payload == 0 => Some(format!("{opcode} without payload")),
+            Place::Last | Place::Only => {
+                (payload > limit).then(|| format!("{opcode} with {payload} bytes, should be at most {limit}"))
+            }
+        };
+        sight.judge(tally, wrong);
+    }
+}
+
+/// The length in RETH is the sum of the message's payload.
+#[derive(Default)]
+struct DmaLength(Vec<Option<Announced>>);
+
+struct Announced {
+    length: u64,
+    seen: u64,
+}
+
+impl Rule for DmaLength {
+    fn name(&self) -> &'static str {
+        "dma_length"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let (Some((opcode, step, flow)), Some((frame, _))) = (request(sight), sight.roce()) else { return };
+        let state = state_of(&mut self.0, flow);
+        if !follows(step) || opcode.shape().place.starts() {
+            *state = announced(opcode, frame);
+        }
+        let Some(message) = state else { return };
+        message.seen += u64::try_from(frame.payload_length).unwrap_or(u64::MAX);
+        if opcode.shape().place.ends() {
+            let Announced { length, seen } = *message;
+            *state = None;
+            let wrong = (length != seen)
+                .then(|| format!("the message ends with {seen} bytes, its RETH announced {length}"));
+            sight.judge(tally, wrong);
+        }
+    }
+}
+
+fn announced(opcode: Opcode, frame: &ParsedFrame<'_>) -> Option<Announced> {
+    let reth = frame.extensions.reth.filter(|_| opcode.shape().operation == Operation::Write)?;
+    Some(Announced { length: u64::from(reth.length), seen: 0 })
+}
+
+fn request(sight: &Sight<'_>) -> Option<(Opcode, Step, usize)> {
+    let (_, placed) = sight.roce()?;
+    match placed.part {
+        Part::Request(opcode, step) => Some((opcode, step, placed.flow)),
+        Part::Answer(..) | Part::Other => None,
+    }
+}
+
+/// Whether what is known of the frame before still holds.
+const fn follows(step: Step) -> bool {
+    match step {
+        Step::Next | Step::BehindRead => true,
+        Step::First | Step::Gap(_) | Step::Back(_) => false,
+    }
+}
