@@ -1,4 +1,5 @@
-//! Checks of answers: nothing is acknowledged before it was sent, numbers do not go back, every question is answered.
+//! Checks of answers: nothing is acknowledged before it was sent, numbers do not go back, every question is
+//! answered.
 //!
 //! An answer whose flow of requests is not known is not examined.
 

@@ -77,8 +77,8 @@ impl Rule for Ipv4Checksum {
     }
 }
 
-/// All goes to 4791, answers too, and comes from the range of ephemeral ports. Congestion notifications of ConnectX come
-/// from port 0.
+/// All goes to 4791, answers too, and comes from the range of ephemeral ports. Congestion notifications of
+/// ConnectX come from port 0.
 struct Ports;
 
 impl Rule for Ports {

@@ -1,8 +1,9 @@
-//! Which frames belong together: flows (one direction of a connection in one capture), how a request follows the one
-//! before, and which requests an answer is about.
+//! Which frames belong together: flows (one direction of a connection in one capture), how a request follows
+//! the one before, and which requests an answer is about.
 //!
-//! Frames of a reliable connection name only the queue pair that they go to, so a flow is known by capture, addresses and
-//! that number; the flow of the other direction is known from the trace, or found out (see [`Flows::find_peer`]).
+//! Frames of a reliable connection name only the queue pair that they go to, so a flow is known by capture,
+//! addresses and that number; the flow of the other direction is known from the trace, or found out (see
+//! [`Flows::find_peer`]).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -141,8 +142,8 @@ impl Flows {
         self.states[flow].peer
     }
 
-    /// In this order: as the caller knows it; the one whose number makes, with this one's, the source port of both by the
-    /// rule of mlx5; the only one with this source port; the only one between the two hosts.
+    /// In this order: as the caller knows it; the one whose number makes, with this one's, the source port of
+    /// both by the rule of mlx5; the only one with this source port; the only one between the two hosts.
     fn find_peer(&self, key: Key, flow: usize) -> Option<usize> {
         let source_port = self.states[flow].source_port;
         let (from, to) = (key.destination, key.source);

@@ -1,15 +1,15 @@
 //! The critic: checks over captured frames, each of which a real RoCEv2 capture passes.
 //!
-//! Pure and streaming: frames come in as files have them, results go out at the end. Memory follows flows and what is
-//! unanswered, never the length of a capture. Each check is a small struct that implements the trait `Rule`, in the
-//! file of its family. Which frames belong together (a direction of a connection, a request and its answer) is found out
-//! once per frame, in `flow`, for all rules.
+//! Pure and streaming: frames come in as files have them, results go out at the end. Memory follows flows and
+//! what is unanswered, never the length of a capture. Each check is a small struct that implements the trait
+//! `Rule`, in the file of its family. Which frames belong together (a direction of a connection, a request
+//! and its answer) is found out once per frame, in `flow`, for all rules.
 //!
 //! Not here: reading files ([`crate::pcap`]), and what only the plan knows.
 
 mod check;
-mod sight;
 mod flow;
+mod sight;
 mod bits;
 mod sequence;
 mod answers;
@@ -51,8 +51,8 @@ struct File {
 }
 
 impl Critic {
-    /// A critic that knows these connections. Others are found out where the frames leave no doubt: by the source port of
-    /// mlx5, or if there is only one between two hosts.
+    /// A critic that knows these connections. Others are found out where the frames leave no doubt: by the
+    /// source port of mlx5, or if there is only one between two hosts.
     #[must_use]
     pub fn new(connections: &[Connection]) -> Self {
         let rules: Vec<Box<dyn Rule>> =
@@ -73,8 +73,8 @@ impl Critic {
         self.files.len() - 1
     }
 
-    /// Looks at a frame: the `number`-th of a capture (from 1), seen at `time`, with `original_length` bytes on the wire, of
-    /// which `bytes` were captured. A file that was not named before is not looked at.
+    /// Looks at a frame: the `number`-th of a capture (from 1), seen at `time`, with `original_length` bytes
+    /// on the wire, of which `bytes` were captured. A file that was not named before is not looked at.
     pub fn frame(&mut self, file: usize, number: u64, time: Nanos, original_length: u32, bytes: &[u8]) {
         let Some(File { name, vantage }) = self.files.get(file) else { return };
         let length = usize::try_from(original_length).unwrap_or(usize::MAX);

@@ -15,8 +15,9 @@ pub(super) fn rules() -> Vec<Box<dyn Rule>> {
     ]
 }
 
-/// Sequence numbers of requests are consecutive. A port that sends leaves no gap; one that receives may see one, if a
-/// negative acknowledgement names the missing number afterwards. Only such a one makes a sender go back.
+/// Sequence numbers of requests are consecutive. A port that sends leaves no gap; one that receives may see
+/// one, if a negative acknowledgement names the missing number afterwards. Only such a one makes a sender go
+/// back.
 #[derive(Default)]
 struct Consecutive(Vec<Continuity>);
 
@@ -127,7 +128,8 @@ impl Rule for Grammar {
     }
 }
 
-/// First and Middle frames are full: all of a flow carry the same path MTU; Last and Only carry no more, Last at least 1.
+/// First and Middle frames are full: all of a flow carry the same path MTU; Last and Only carry no more, Last
+/// at least 1.
 #[derive(Default)]
 struct FullFrames(Vec<usize>);
 

@@ -50,8 +50,8 @@ fn reth(length: u32) -> Extensions {
     Extensions { reth, ..Extensions::default() }
 }
 
-/// A clear-to-send and its acknowledgement, a message of 2500 bytes and its own, seen at the port that sends the message.
-/// At 100 Gbit a full frame takes 90 ns.
+/// A clear-to-send and its acknowledgement, a message of 2500 bytes and its own, seen at the port that sends
+/// the message. At 100 Gbit a full frame takes 90 ns.
 fn conversation() -> Vec<Shot> {
     let immediate = Extensions { immediate: Some(Immediate::from_u32(2500)), ..Extensions::default() };
     vec![

@@ -29,8 +29,9 @@ impl Rule for Sorted {
     }
 }
 
-/// A frame does not start before the line has carried the one in front of it: (length + 24) * 8 / rate, with one
-/// nanosecond for rounding. What a port sends and what it receives are two lines. Without a rate nothing is examined.
+/// A frame does not start before the line has carried the one in front of it: (length + 24) * 8 / rate, with
+/// one nanosecond for rounding. What a port sends and what it receives are two lines. Without a rate nothing
+/// is examined.
 #[derive(Default)]
 struct Spacing(BTreeMap<(usize, Line), (Nanos, u32)>);
 

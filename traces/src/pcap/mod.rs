@@ -4,8 +4,8 @@
 //! file    magic 4 | version 2+2 | zone 4 | accuracy 4 | snapshot length 4 | link type 4 | records
 //! record  seconds 4 | nanoseconds 4 | captured length 4 | original length 4 | bytes
 //! ```
-//! Writers and readers work on any `Write` and `Read`; who opens the files is [`crate::folder`], or the caller. Not here:
-//! what the frames say ([`crate::wire`]).
+//! Writers and readers work on any `Write` and `Read`; who opens the files is [`crate::folder`], or the
+//! caller. Not here: what the frames say ([`crate::wire`]).
 
 pub mod write;
 pub mod read;

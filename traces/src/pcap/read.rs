@@ -1,7 +1,8 @@
-//! The reader: both byte orders, micro- and nanoseconds, one record after the other in a buffer of fixed size.
+//! The reader: both byte orders, micro- and nanoseconds, one record after the other in a buffer of fixed
+//! size.
 //!
-//! The format is parsed by the crate pcap-file; the buffer is ours, so that an error can say which frame at which byte
-//! of the file, and a length that cannot be is refused before anything is read for it.
+//! The format is parsed by the crate pcap-file; the buffer is ours, so that an error can say which frame at
+//! which byte of the file, and a length that cannot be is refused before anything is read for it.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -195,7 +196,8 @@ impl<R: Read> PcapReader<R> {
         self.parser.header()
     }
 
-    /// Reads until `needed` bytes are there; `false` if the file ends before. `needed` is less than the buffer.
+    /// Reads until `needed` bytes are there; `false` if the file ends before. `needed` is less than the
+    /// buffer.
     fn fill(&mut self, needed: usize) -> Result<bool, PcapError> {
         while self.rest.len() < needed {
             if self.rest.start + needed > self.buffer.len() {

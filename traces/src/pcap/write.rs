@@ -1,8 +1,9 @@
 //! The writer: nanoseconds, little-endian, Ethernet, in blocks that start at multiples of their size.
 //!
-//! The file header is carried inside the first block, and the block starts at a page, so every write goes from an address
-//! to a file offset that are equal modulo 4096. On Zen 3 the kernel's copy is 2 to 4 times slower when they differ by 1
-//! to 31 (measured 2026-11-30, tmpfs and ext4), which is what a header written on its own does to all that follows.
+//! The file header is carried inside the first block, and the block starts at a page, so every write goes
+//! from an address to a file offset that are equal modulo 4096. On Zen 3 the kernel's copy is 2 to 4 times
+//! slower when they differ by 1 to 31 (measured 2026-11-30, tmpfs and ext4), which is what a header written
+//! on its own does to all that follows.
 
 use std::io::{self, Write};
 
@@ -48,12 +49,12 @@ impl<W: Write> PcapWriter<W> {
         Self { inner, buffer, start, block, filled: HEADER, written: Written::default() }
     }
 
-    /// Makes room for a frame: `captured` bytes of `original`, seen at `at` since 1970. The caller fills the slice, which
-    /// holds what an earlier frame left there.
+    /// Makes room for a frame: `captured` bytes of `original`, seen at `at` since 1970. The caller fills the
+    /// slice, which holds what an earlier frame left there.
     ///
     /// # Errors
-    /// What the writer below says; `InvalidInput` if `captured` is more than `original` or than 262144, or if `at` lies
-    /// beyond the 32 bits of seconds (the year 2106).
+    /// What the writer below says; `InvalidInput` if `captured` is more than `original` or than 262144, or if
+    /// `at` lies beyond the 32 bits of seconds (the year 2106).
     pub fn record(&mut self, at: Nanos, captured: usize, original: usize) -> io::Result<&mut [u8]> {
         if self.filled >= self.block {
             self.flush_block()?;

@@ -1,4 +1,5 @@
-//! The datagram extended transport header: who sends an unreliable datagram, and the key to its receiver's queue.
+//! The datagram extended transport header: who sends an unreliable datagram, and the key to its receiver's
+//! queue.
 
 use super::qpn::Qpn;
 

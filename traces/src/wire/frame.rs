@@ -49,12 +49,12 @@ pub enum FrameError {
 }
 
 impl Frame<'_> {
-    /// Appends the frame: from Ethernet to the ICRC, at least Ethernet's 60 bytes. The IPv4 UDP checksum is 0, as NICs
-    /// leave it; the IPv6 one is computed.
+    /// Appends the frame: from Ethernet to the ICRC, at least Ethernet's 60 bytes. The IPv4 UDP checksum is
+    /// 0, as NICs leave it; the IPv6 one is computed.
     ///
     /// # Errors
-    /// [`FrameError`] if a value does not fit, or the extension headers are not those of the opcode; nothing of use is
-    /// appended then.
+    /// [`FrameError`] if a value does not fit, or the extension headers are not those of the opcode; nothing
+    /// of use is appended then.
     pub fn emit(&self, into: &mut Vec<u8>) -> Result<(), FrameError> {
         let opcode = Opcode::from_byte(self.bth.opcode).ok_or(FrameError::Opcode(self.bth.opcode))?;
         let pad = pad(self.payload.len());

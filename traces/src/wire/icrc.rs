@@ -1,14 +1,16 @@
 //! The invariant CRC: the four bytes that end every RoCEv2 datagram and hold from the sender to the receiver.
 //!
-//! CRC-32 of IEEE 802.3 (as zlib's `crc32`) over eight bytes of ones in place of InfiniBand's local route header, then
-//! the IP header and all behind it up to the pad, with the fields that routers change masked to ones (IBTA vol. 1,
-//! annex A17.3.3; Linux `rxe_icrc.c`; checked on 129 captured frames of HNS and rxe and one of ConnectX-4):
+//! CRC-32 of IEEE 802.3 (as zlib's `crc32`) over eight bytes of ones in place of InfiniBand's local route
+//! header, then the IP header and all behind it up to the pad, with the fields that routers change masked to
+//! ones (IBTA vol. 1, annex A17.3.3; Linux `rxe_icrc.c`; checked on 129 captured frames of HNS and rxe and
+//! one of ConnectX-4):
 //!
 //! - IPv4: type of service, time to live, header checksum. IPv6: traffic class, flow label, hop limit.
 //! - UDP: checksum. BTH: byte 4, the congestion bits.
 //!
-//! On the wire it is little-endian: [`to_bytes`](u32::to_le_bytes). Wireshark shows it as if big-endian, and checks nothing.
-//! [`tables`] makes the ICRC of a frame from that of another one that differs in a few known bytes.
+//! On the wire it is little-endian: [`to_bytes`](u32::to_le_bytes). Wireshark shows it as if big-endian, and
+//! checks nothing. [`tables`] makes the ICRC of a frame from that of another one that differs in a few known
+//! bytes.
 
 pub mod tables;
 
@@ -25,8 +27,8 @@ pub fn icrc(datagram: &[u8]) -> Option<u32> {
     icrc_of(datagram, &[])
 }
 
-/// The ICRC of a datagram whose payload stands elsewhere: `front` reaches from the IP header at least to the end of BTH,
-/// `rest` is what follows it, piece by piece.
+/// The ICRC of a datagram whose payload stands elsewhere: `front` reaches from the IP header at least to the
+/// end of BTH, `rest` is what follows it, piece by piece.
 #[must_use]
 pub fn icrc_of(front: &[u8], rest: &[&[u8]]) -> Option<u32> {
     let ip = ip_header_length(front)?;
@@ -77,7 +79,8 @@ const UDP: usize = 8;
 mod tests {
     use super::*;
 
-    /// The congestion notification of a ConnectX-4 Lx (scapy, test/contrib/roce.uts): from the IP header on, and its ICRC.
+    /// The congestion notification of a ConnectX-4 Lx (scapy, test/contrib/roce.uts): from the IP header on,
+    /// and its ICRC.
     const CNP: [u8; 56] = [
         0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61, 0x0a, 0x00, 0x11, 0x01, 0x0a,
         0x00, 0x12, 0x01, //

@@ -3,11 +3,11 @@
 //! ```text
 //! Ethernet 14 | [802.1Q 4] | IPv4 20 or IPv6 40 | UDP 8 | BTH 12 | extension headers | payload | pad 0..3 | ICRC 4
 //! ```
-//! Pure: nothing here opens a file or asks the time. Ethernet, VLAN, IP and UDP headers come from etherparse; what
-//! follows UDP is ours. Not here: capture files (`pcap`), and the rules over many frames (`critic`).
+//! Pure: nothing here opens a file or asks the time. Ethernet, VLAN, IP and UDP headers come from etherparse;
+//! what follows UDP is ours. Not here: capture files ([`crate::pcap`]), and the rules over many frames ([`crate::critic`]).
 //!
-//! Sources: IBTA Architecture Specification vol. 1 (chapter 9, annex A17), as read through Linux `drivers/infiniband`
-//! (rxe, mlx5), and captures of ConnectX, HNS and rxe.
+//! Sources: IBTA Architecture Specification vol. 1 (chapter 9, annex A17), as read through Linux
+//! `drivers/infiniband` (rxe, mlx5), and captures of ConnectX, HNS and rxe.
 
 pub mod field;
 pub mod psn;

@@ -1,8 +1,8 @@
 //! The opcodes of the base transport header, and one table of what each one carries.
 //!
-//! Reliable connection (`0x00..`), the unreliable datagram's SEND (connection management uses it), and the congestion
-//! notification of RoCEv2. Not here: unreliable connections, XRC and vendor opcodes; frames with these still parse,
-//! with everything behind the base header as payload.
+//! Reliable connection (`0x00..`), the unreliable datagram's SEND (connection management uses it), and the
+//! congestion notification of RoCEv2. Not here: unreliable connections, XRC and vendor opcodes; frames with
+//! these still parse, with everything behind the base header as payload.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! A captured frame taken apart without copying: every field, or the byte at which something is missing.
 //!
-//! A capture may have cut a frame short; what is left of it is read as long as its headers are there. Frames that are
-//! no RoCEv2 are an answer of their own, not an error: captures hold ARP, TCP and more.
+//! A capture may have cut a frame short; what is left of it is read as long as its headers are there. Frames
+//! that are no RoCEv2 are an answer of their own, not an error: captures hold ARP, TCP and more.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,11 +1,13 @@
 //! What messages carry when their content does not matter: a pattern, or zeros.
 //!
-//! The pattern repeats after 256 bytes, so every frame of a message, at whatever multiple of the smallest path MTU it
-//! starts, carries the same bytes: its ICRC needs no reading, and compression finds it. Within the 256 bytes every value
-//! stands once, and none of the heads on which Wireshark's payload heuristics fire is there: no `xx xx 00 00` (an
-//! Ethernet type), no run of zeros (SMB-Direct, RPC-over-RDMA), no `21` in front (SMC-R).
+//! The pattern repeats after 256 bytes, so every frame of a message, at whatever multiple of the smallest
+//! path MTU it starts, carries the same bytes: its ICRC needs no reading, and compression finds it. Within
+//! the 256 bytes every value stands once, and none of the heads on which Wireshark's payload heuristics fire
+//! is there: no `xx xx 00 00` (an Ethernet type), no run of zeros (SMB-Direct, RPC-over-RDMA), no `21` in
+//! front (SMC-R).
 //!
-//! Zeros are what an untouched buffer holds. A SEND of zeros is shown as SMB-Direct or RPC; WRITEs of zeros are clean.
+//! Zeros are what an untouched buffer holds. A SEND of zeros is shown as SMB-Direct or RPC; WRITEs of zeros
+//! are clean.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +33,8 @@ impl Payload {
         self.supply().get(start..start + length.min(LONGEST + 1)).filter(|_| length <= LONGEST)
     }
 
-    /// Bytes enough for [`LONGEST`] from any of the first [`SLACK`] on; a multiple of 256 in front changes nothing.
+    /// Bytes enough for [`LONGEST`] from any of the first [`SLACK`] on; a multiple of 256 in front changes
+    /// nothing.
     pub(super) const fn supply(self) -> &'static [u8; SUPPLY] {
         match self {
             Self::Pattern => &PATTERN,

@@ -1,7 +1,7 @@
 //! Packet sequence numbers: 24 bits on a circle.
 //!
-//! Every request frame of a queue pair takes the next number; what answers it carries the number that it answers.
-//! There is no greatest number, so there is no `Ord`: compare on the circle by the named functions.
+//! Every request frame of a queue pair takes the next number; what answers it carries the number that it
+//! answers. There is no greatest number, so there is no `Ord`: compare on the circle by the named functions.
 
 use std::fmt;
 use std::ops::Add;

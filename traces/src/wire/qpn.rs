@@ -32,7 +32,8 @@ impl Qpn {
         if value > MASK { None } else { Some(Self(value)) }
     }
 
-    /// The number `value`, if data may go there: Wireshark takes whatever goes to 0 or 1 for management datagrams.
+    /// The number `value`, if data may go there: Wireshark takes whatever goes to 0 or 1 for management
+    /// datagrams.
     ///
     /// # Errors
     /// [`QpnError`] for 0, 1 and what has more than 24 bits.

@@ -1,6 +1,7 @@
 //! A message cut into frames by the path MTU: First, Middle.., Last, or Only.
 //!
-//! All is closed form: any frame of a message, and the bytes of all its frames, are known without making the others.
+//! All is closed form: any frame of a message, and the bytes of all its frames, are known without making the
+//! others.
 
 use std::fmt;
 
@@ -269,11 +270,11 @@ pub const fn asks_in_between(psn: Psn) -> bool {
     (psn.value() + 1).is_multiple_of(ACK_INTERVAL)
 }
 
-/// A queue pair asks for an acknowledgement with the last frame of each message, and with every frame whose sequence
-/// number is the last of 256.
+/// A queue pair asks for an acknowledgement with the last frame of each message, and with every frame whose
+/// sequence number is the last of 256.
 ///
-/// mlx5 sets `log_ack_req_freq = 8`; whether the NIC counts frames or sequence numbers is not public. By number it needs
-/// no state and is the same for a frame sent again.
+/// mlx5 sets `log_ack_req_freq = 8`; whether the NIC counts frames or sequence numbers is not public. By
+/// number it needs no state and is the same for a frame sent again.
 pub const ACK_INTERVAL: u32 = 256;
 
 /// The least bytes of an Ethernet frame without FCS.

@@ -4,8 +4,8 @@
 
 use super::qpn::Qpn;
 
-/// The rule of mlx5 (also irdma, mana, ionic) for a connection without flow label: the hash of the product of both
-/// queue pair numbers (Linux `include/rdma/ib_verbs.h`, `rdma_get_udp_sport`). Equal in both directions.
+/// The rule of mlx5 (also irdma, mana, ionic) for a connection without flow label: the hash of the product of
+/// both queue pair numbers (Linux `include/rdma/ib_verbs.h`, `rdma_get_udp_sport`). Equal in both directions.
 ///
 /// ```
 /// use traces::wire::{Qpn, source_port};
@@ -23,7 +23,8 @@ pub const fn product(local: Qpn, remote: Qpn) -> u16 {
     from_flow_label(low_20(hash))
 }
 
-/// The rule for a flow label of 20 bits (`rdma_flow_label_to_udp_sport`): its high six bits folded over the low fourteen.
+/// The rule for a flow label of 20 bits (`rdma_flow_label_to_udp_sport`): its high six bits folded over the
+/// low fourteen.
 #[must_use]
 pub const fn from_flow_label(label: u32) -> u16 {
     low_14((label & 0x3fff) ^ ((label & 0xf_c000) >> 14)) | LOWEST

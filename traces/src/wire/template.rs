@@ -1,8 +1,10 @@
-//! Frames by the million: a template per queue pair, opcode and payload length, from which each frame is written.
+//! Frames by the million: a template per queue pair, opcode and payload length, from which each frame is
+//! written.
 //!
-//! What changes from frame to frame is a few bytes: IP identification, sequence number, AckReq, and in the first and last
-//! frame of a message the extension headers. They are patched into a copy of the headers, checksums follow by difference,
-//! and the ICRC by [`icrc::tables`](super::icrc::tables); the payload is copied and never read. [`Frame::emit`] is the judge: both make the same bytes.
+//! What changes from frame to frame is a few bytes: IP identification, sequence number, AckReq, and in the
+//! first and last frame of a message the extension headers. They are patched into a copy of the headers,
+//! checksums follow by difference, and the ICRC by [`icrc::tables`]; the payload is copied and never read.
+//! [`Frame::emit`] is the judge: both make the same bytes.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -57,12 +59,14 @@ pub struct Varying<'a> {
 enum Checksum {
     /// The IPv4 header, without identification and checksum. UDP has none.
     V4 { header: u32 },
-    /// UDP and its pseudo header, without payload, extension headers, sequence number and ICRC; and the payload.
+    /// UDP and its pseudo header, without payload, extension headers, sequence number and ICRC; and the
+    /// payload.
     V6 { headers: u32, payload: u32 },
 }
 
 impl Template {
-    /// The template of frames like `frame` that carry `length` bytes of `payload`; the frame's own payload does not count.
+    /// The template of frames like `frame` that carry `length` bytes of `payload`; the frame's own payload
+    /// does not count.
     ///
     /// # Errors
     /// [`FrameError`] if such a frame cannot be written, or has more payload than the greatest path MTU.
@@ -130,7 +134,8 @@ impl Template {
     /// Writes a frame into `into`, or as much of it as `into` is long; what follows the frame stays.
     ///
     /// # Errors
-    /// [`FrameError`] if extension headers are not those of the opcode, or the payload is not as long as the template's.
+    /// [`FrameError`] if extension headers are not those of the opcode, or the payload is not as long as the
+    /// template's.
     #[inline]
     pub fn write(&self, varying: &Varying<'_>, into: &mut [u8]) -> Result<(), FrameError> {
         let mut head = self.head;
@@ -194,8 +199,8 @@ impl Template {
         let Some(to) = into.get_mut(self.head_length..) else { return };
         let length = to.len().min(self.payload_length);
         let supply = self.payload.supply();
-        // Copies of 2112 bytes and more are 20 times slower on Zen 3 with glibc 2.36 when the target lies 1 to 31 bytes
-        // behind the source modulo 4096. The pattern is the same a period later.
+        // Copies of 2112 bytes and more are 20 times slower on Zen 3 with glibc 2.36 when the target lies 1
+        // to 31 bytes behind the source modulo 4096. The pattern is the same a period later.
         let gap = to.as_ptr().addr().wrapping_sub(supply.as_ptr().addr()) % 4096;
         let start = if matches!(gap, 1..32) { 256 } else { 0 };
         to[..length].copy_from_slice(&supply[start..start + length]);

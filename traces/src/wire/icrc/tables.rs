@@ -1,8 +1,9 @@
 //! The ICRC of a frame from that of another that differs in a few bytes, without reading the payload again.
 //!
-//! CRC-32 is affine over GF(2): `crc(a ^ d) = crc(a) ^ L(d)` for equal lengths, and L of a single byte depends only on
-//! the byte and on how many bytes follow it. So 256 words per place answer every change there, and all frames with as
-//! many bytes behind BTH share one set, whatever their addresses, queue pairs and payload.
+//! CRC-32 is affine over GF(2): `crc(a ^ d) = crc(a) ^ L(d)` for equal lengths, and L of a single byte
+//! depends only on the byte and on how many bytes follow it. So 256 words per place answer every change
+//! there, and all frames with as many bytes behind BTH share one set, whatever their addresses, queue pairs
+//! and payload.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,14 +12,15 @@ use std::sync::Arc;
 use super::super::bth::Bth;
 use super::{IPV4, UDP};
 
-/// What a change of one byte, by exclusive or, does to the CRC, for one distance from the end of the covered bytes.
+/// What a change of one byte, by exclusive or, does to the CRC, for one distance from the end of the covered
+/// bytes.
 #[derive(Clone)]
 pub struct Place([u32; 256]);
 
 /// The tables of a frame for the fields that change from frame to frame.
 ///
-/// BTH and what follows stand at fixed distances from the end, so they serve both versions of IP; the identification is
-/// IPv4's.
+/// BTH and what follows stand at fixed distances from the end, so they serve both versions of IP; the
+/// identification is IPv4's.
 #[derive(Clone)]
 pub struct Tables {
     identification: [Place; 2],
@@ -66,7 +68,8 @@ impl Place {
 }
 
 impl Tables {
-    /// The tables for frames with `extensions` bytes of extension headers and then `payload` bytes of payload and pad.
+    /// The tables for frames with `extensions` bytes of extension headers and then `payload` bytes of payload
+    /// and pad.
     #[must_use]
     pub fn new(extensions: usize, payload: usize) -> Self {
         let behind = extensions + payload;
