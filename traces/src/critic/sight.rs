@@ -3,8 +3,7 @@
 use super::check::Tally;
 use super::flow::Placed;
 use crate::unit::{BitRate, Nanos};
-use crate::wire::parsed::ParseError;
-use crate::wire::{Mac, NotRoce, ParsedFrame};
+use crate::wire::{Mac, NotRoce, ParseError, ParsedFrame};
 
 /// A frame in its capture.
 pub(super) struct Sight<'a> {

@@ -46,9 +46,23 @@ pub enum FrameError {
     /// The payload does not fit into an IP packet.
     #[error("a payload of {0} bytes does not fit into an IP packet")]
     Payload(usize),
+    /// A stamp that the template was not made for.
+    #[error("a stamp of {stamp} bytes is not the template's, whose payload has {payload}")]
+    Stamp {
+        /// The bytes of the stamp.
+        stamp: usize,
+        /// The bytes of the payload.
+        payload: usize,
+    },
 }
 
 impl Frame<'_> {
+    /// Where its base transport header starts: what stands from there to the ICRC is what UDP carries.
+    #[must_use]
+    pub const fn body_at(&self) -> usize {
+        self.link.length() + self.network.ip.header_length() + UdpHeader::LEN
+    }
+
     /// Appends the frame: from Ethernet to the ICRC, at least Ethernet's 60 bytes. The IPv4 UDP checksum is
     /// 0, as NICs leave it; the IPv6 one is computed.
     ///

@@ -4,7 +4,8 @@
 //! Ethernet 14 | [802.1Q 4] | IPv4 20 or IPv6 40 | UDP 8 | BTH 12 | extension headers | payload | pad 0..3 | ICRC 4
 //! ```
 //! Pure: nothing here opens a file or asks the time. Ethernet, VLAN, IP and UDP headers come from etherparse;
-//! what follows UDP is ours. Not here: capture files ([`crate::pcap`]), and the rules over many frames ([`crate::critic`]).
+//! what follows UDP is ours. Not here: capture files ([`crate::pcap`]), and the rules over many frames
+//! ([`crate::critic`]).
 //!
 //! Sources: IBTA Architecture Specification vol. 1 (chapter 9, annex A17), as read through Linux
 //! `drivers/infiniband` (rxe, mlx5), and captures of ConnectX, HNS and rxe.
@@ -27,6 +28,7 @@ pub mod payload;
 pub mod link;
 pub mod network;
 pub mod frame;
+pub mod packet;
 pub mod parsed;
 pub mod template;
 #[cfg(test)]
@@ -40,10 +42,11 @@ pub use immediate::Immediate;
 pub use link::{Link, Mac, Vlan};
 pub use network::{Ecn, Ip, Network};
 pub use opcode::Opcode;
+pub use packet::{Packet, ParseError};
 pub use parsed::{NotRoce, Parsed, ParsedFrame};
 pub use payload::Payload;
 pub use psn::Psn;
 pub use qpn::Qpn;
 pub use reth::{RemoteKey, Reth};
 pub use segment::{PathMtu, Segment, Segments, Verb};
-pub use template::{Template, Varying};
+pub use template::{Content, Template, Varying};

@@ -5,15 +5,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use etherparse::{EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv6Header, SingleVlanHeader, UdpHeader};
-use thiserror::Error;
-
 use super::bth::Bth;
 use super::extensions::Extensions;
 use super::icrc::{self, icrc};
 use super::link::{Link, Mac, Vlan};
 use super::network::{Ip, Network};
+use super::packet::{Body, Cursor, Packet, ParseError};
 use super::source_port::ROCE;
+use etherparse::{EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv6Header, SingleVlanHeader, UdpHeader};
 
 /// What a captured frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,63 +91,13 @@ pub struct Udp {
     pub checksum: u16,
 }
 
-/// Why a frame cannot be taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParseError {
-    /// The frame ends within a header.
-    #[error("byte {at}: {header} needs {needs} bytes, {left} are left{}", if *.cut { "; the capture cut the frame" } else { "" })]
-    Short {
-        /// The header.
-        header: &'static str,
-        /// Where it starts.
-        at: usize,
-        /// Its bytes.
-        needs: usize,
-        /// What is there.
-        left: usize,
-        /// Whether the frame was longer than what was captured of it.
-        cut: bool,
-    },
-    /// The first byte of the IP header does not fit its Ethernet type.
-    #[error("byte {at}: an {expected} header does not start with 0x{byte:02x}")]
-    IpHeader {
-        /// Where it is.
-        at: usize,
-        /// What the Ethernet type promises.
-        expected: &'static str,
-        /// What is there.
-        byte: u8,
-    },
-    /// The UDP length is less than the headers, pad and ICRC that it counts.
-    #[error("byte {at}: UDP length {length} is less than the {needs} bytes of its headers, pad and ICRC")]
-    UdpLength {
-        /// Where the length is.
-        at: usize,
-        /// What it says.
-        length: u16,
-        /// The least that it can be.
-        needs: usize,
-    },
-    /// The UDP length is more than the frame has.
-    #[error("byte {at}: UDP length {length} reaches beyond the frame, {left} bytes are left")]
-    Beyond {
-        /// Where UDP starts.
-        at: usize,
-        /// What its length says.
-        length: u16,
-        /// What the frame had on the wire.
-        left: usize,
-    },
-}
-
 impl<'a> ParsedFrame<'a> {
     /// Takes `captured` apart: the first bytes of a frame that had `original_length` on the wire.
     ///
     /// # Errors
     /// [`ParseError`] says at which byte what is missing or wrong.
     pub fn parse(captured: &'a [u8], original_length: usize) -> Result<Parsed<'a>, ParseError> {
-        let mut cursor = Cursor { bytes: captured, at: 0, cut: original_length > captured.len() };
+        let mut cursor = Cursor { bytes: captured, at: 0, base: 0, cut: original_length > captured.len() };
         let length = original_length.max(captured.len());
         let (link, ether_type) = parse_link(&mut cursor)?;
         let network_at = cursor.at;
@@ -177,36 +126,13 @@ impl<'a> ParsedFrame<'a> {
         if end > length {
             return Err(ParseError::Beyond { at: udp_at, length: udp.length, left: length - udp_at });
         }
-        let too_short = |needs| ParseError::UdpLength { at: udp_at + 4, length: udp.length, needs };
-        let least = UdpHeader::LEN + Bth::LEN + icrc::LEN;
-        if usize::from(udp.length) < least {
-            return Err(too_short(least));
-        }
-        let bth = Bth::parse(cursor.take("base transport header")?);
-        let extensions_at = cursor.at;
-        let (extensions, extensions_length) = match bth.opcode() {
-            Some(opcode) => {
-                let shape = opcode.shape();
-                let needs = shape.extension_length();
-                if usize::from(udp.length) < least + needs {
-                    return Err(too_short(least + needs));
-                }
-                let (extensions, _) = Extensions::parse(&shape, cursor.rest())
-                    .ok_or_else(|| cursor.short("extension headers", needs))?;
-                (extensions, needs)
-            }
-            None => (Extensions::default(), 0),
-        };
-        let payload_at = extensions_at + extensions_length;
-        let icrc_at = end - icrc::LEN;
-        let payload_end = icrc_at
-            .checked_sub(usize::from(bth.pad))
-            .filter(|&payload_end| payload_end >= payload_at)
-            .ok_or_else(|| too_short(least + extensions_length + usize::from(bth.pad)))?;
         let between = |from: usize, to: usize| {
             let from = from.min(captured.len());
             &captured[from..to.clamp(from, captured.len())]
         };
+        let body =
+            Body { captured: between(cursor.at, end), at: cursor.at, length: end.saturating_sub(cursor.at) };
+        let Packet { bth, extensions, payload, payload_length, pad, icrc } = body.parse()?;
         Ok(Parsed::Roce(Self {
             link,
             network,
@@ -215,11 +141,11 @@ impl<'a> ParsedFrame<'a> {
             udp,
             bth,
             extensions,
-            payload: between(payload_at, payload_end),
-            payload_length: payload_end - payload_at,
-            pad: between(payload_end, icrc_at),
-            icrc: between(icrc_at, end).first_chunk().map(|bytes| u32::from_le_bytes(*bytes)),
-            datagram: between(network_at, icrc_at),
+            payload,
+            payload_length,
+            pad,
+            icrc,
+            datagram: between(network_at, end - icrc::LEN),
             trailer: between(end, captured.len()),
             length,
         }))
@@ -235,28 +161,6 @@ impl<'a> ParsedFrame<'a> {
 enum Protocol {
     Fragment,
     Number(IpNumber),
-}
-
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    cut: bool,
-}
-
-impl<'a> Cursor<'a> {
-    fn rest(&self) -> &'a [u8] {
-        self.bytes.get(self.at..).unwrap_or_default()
-    }
-
-    fn take<const N: usize>(&mut self, header: &'static str) -> Result<&'a [u8; N], ParseError> {
-        let chunk = self.rest().first_chunk().ok_or_else(|| self.short(header, N))?;
-        self.at += N;
-        Ok(chunk)
-    }
-
-    fn short(&self, header: &'static str, needs: usize) -> ParseError {
-        ParseError::Short { header, at: self.at, needs, left: self.rest().len(), cut: self.cut }
-    }
 }
 
 fn parse_link(cursor: &mut Cursor<'_>) -> Result<(Link, EtherType), ParseError> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::bth::Bth;
 use super::extensions::Extensions;
 use super::frame::{Frame, FrameError};
-use super::icrc::tables::{TableSet, Tables};
+use super::icrc::tables::{Advance, TableSet, Tables};
 use super::icrc::{self, icrc_of};
 use super::network::Ip;
 use super::opcode::Opcode;
@@ -37,6 +37,8 @@ pub struct Template {
     icrc: u32,
     tables: Arc<Tables>,
     checksum: Checksum,
+    /// The bytes of a stamp, and the map over what follows them.
+    stamp: Option<(usize, Arc<Advance>)>,
 }
 
 /// What differs between the frames of a template.
@@ -50,8 +52,19 @@ pub struct Varying<'a> {
     pub identification: u16,
     /// The extension headers; `None` for those of the template.
     pub extensions: Option<&'a Extensions>,
-    /// The payload, as long as the template's; `None` for the template's. It costs a reading of all of it.
-    pub payload: Option<&'a [u8]>,
+    /// The payload.
+    pub content: Content<'a>,
+}
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// What the template carries.
+    Template,
+    /// The same, but its first bytes, as many as [`Template::stamped`] was told: a measurement stamp.
+    Stamp(&'a [u8]),
+    /// Another payload, as long as the template's. The ICRC costs a reading of all of it.
+    Own(&'a [u8]),
 }
 
 /// The sums of 16-bit words that checksums need.
@@ -122,7 +135,29 @@ impl Template {
             length: bytes.len(),
             tables: tables.get(extensions, padded),
             checksum,
+            stamp: None,
         })
+    }
+
+    /// The same template for frames whose payload starts with a stamp of `length` bytes, at most
+    /// [`LONGEST_STAMP`].
+    ///
+    /// # Errors
+    /// [`FrameError::Stamp`] if the payload is shorter, or the stamp too long.
+    pub fn stamped(mut self, length: usize, tables: &mut TableSet) -> Result<Self, FrameError> {
+        if length > self.payload_length.min(LONGEST_STAMP) {
+            return Err(FrameError::Stamp { stamp: length, payload: self.payload_length });
+        }
+        let padded = self.payload_length + usize::from(pad(self.payload_length));
+        self.stamp = Some((length, tables.advance(padded - length)));
+        Ok(self)
+    }
+
+    /// Where the base transport header of its frames starts: what stands from there to the ICRC is what UDP
+    /// carries.
+    #[must_use]
+    pub const fn body_at(&self) -> usize {
+        self.bth_at
     }
 
     /// The bytes of each frame.
@@ -143,8 +178,12 @@ impl Template {
         let mut icrc = self.icrc;
         if let Some(changed) = varying.extensions {
             let (bytes, length) = changed.to_bytes(self.opcode)?;
-            icrc ^= self.tables.extensions(&self.head[extensions.clone()], &bytes[..length]);
-            head[extensions.clone()].copy_from_slice(&bytes[..length]);
+            let mut difference = bytes;
+            for (now, before) in difference.iter_mut().zip(&self.head[extensions.clone()]) {
+                *now ^= before;
+            }
+            icrc ^= self.tables.extensions(&difference[..length]);
+            head[extensions].copy_from_slice(&bytes[..length]);
         }
         head[self.bth_at + 9..self.bth_at + 12].copy_from_slice(&varying.psn.to_bytes());
         icrc ^= self.tables.psn(varying.psn.value());
@@ -159,14 +198,20 @@ impl Template {
             head[at + 10..at + 12].copy_from_slice(&checksum.to_be_bytes());
             icrc ^= self.tables.identification(varying.identification);
         }
-        if let Some(payload) = varying.payload {
-            if payload.len() != self.payload_length {
-                return Err(FrameError::Payload(payload.len()));
+        match varying.content {
+            Content::Template => {}
+            Content::Stamp(stamp) => icrc ^= self.stamp_change(stamp)?,
+            Content::Own(payload) if payload.len() == self.payload_length => {
+                icrc = self.icrc_with(&head, payload);
             }
-            icrc = self.icrc_with(&head, payload);
+            Content::Own(payload) => return Err(FrameError::Payload(payload.len())),
         }
         if let Checksum::V6 { headers, payload } = self.checksum {
-            let payload = varying.payload.map_or(payload, sum);
+            let payload = match varying.content {
+                Content::Template => payload,
+                Content::Stamp(stamp) => payload - sum(self.front(stamp.len())) + sum(stamp),
+                Content::Own(payload) => sum(payload),
+            };
             let changing = sum(&head[self.bth_at + 8..self.head_length]) + sum(&icrc.to_le_bytes());
             let checksum = match !fold(headers + payload + changing) {
                 0 => u16::MAX,
@@ -176,9 +221,13 @@ impl Template {
         }
         let payload_end = self.head_length + self.payload_length;
         put(into, 0, &head[..self.head_length]);
-        match varying.payload {
-            Some(payload) => put(into, self.head_length, payload),
-            None => self.put_payload(into),
+        match varying.content {
+            Content::Template => self.put_payload(into),
+            Content::Stamp(stamp) => {
+                self.put_payload(into);
+                put(into, self.head_length, stamp);
+            }
+            Content::Own(payload) => put(into, self.head_length, payload),
         }
         let mut tail = [0; LONGEST_TAIL];
         let pad = usize::from(pad(self.payload_length));
@@ -192,6 +241,23 @@ impl Template {
         let pad = &[0; 3][..usize::from(pad(payload.len()))];
         icrc_of(&head[self.network_at..self.head_length], &[payload, pad])
             .expect("IP, UDP and BTH stand in front")
+    }
+
+    fn stamp_change(&self, stamp: &[u8]) -> Result<u32, FrameError> {
+        let wrong = || FrameError::Stamp { stamp: stamp.len(), payload: self.payload_length };
+        let (length, advance) = self.stamp.as_ref().ok_or_else(wrong)?;
+        let mut difference = [0; LONGEST_STAMP];
+        let difference =
+            difference.get_mut(..stamp.len()).filter(|_| stamp.len() == *length).ok_or_else(wrong)?;
+        for ((difference, now), before) in difference.iter_mut().zip(stamp).zip(self.front(*length)) {
+            *difference = now ^ before;
+        }
+        Ok(advance.change(difference))
+    }
+
+    /// The first bytes of the template's payload.
+    fn front(&self, length: usize) -> &'static [u8] {
+        &self.payload.supply()[..length]
     }
 
     #[inline]
@@ -211,7 +277,7 @@ impl Varying<'_> {
     /// A frame that differs only in its sequence number, and asks for nothing.
     #[must_use]
     pub const fn new(psn: Psn) -> Self {
-        Self { psn, ack_request: false, identification: 0, extensions: None, payload: None }
+        Self { psn, ack_request: false, identification: 0, extensions: None, content: Content::Template }
     }
 }
 
@@ -248,6 +314,9 @@ const UDP_PROTOCOL: u32 = 17;
 
 /// Ethernet, VLAN tag, IPv6, UDP, BTH, the longest extension headers.
 const LONGEST_HEAD: usize = 14 + 4 + 40 + UDP + Bth::LEN + Extensions::MAX_LEN;
+
+/// The longest stamp, in bytes.
+pub const LONGEST_STAMP: usize = 64;
 
 /// Pad, ICRC, and what fills an Ethernet frame up to 60 bytes.
 const LONGEST_TAIL: usize = 3 + icrc::LEN + 4;
@@ -294,8 +363,17 @@ mod tests {
     fn another_length_than_the_templates_is_refused() {
         let frame = nccl(Opcode::WriteMiddle, 0, Extensions::default(), &[]);
         let template = Template::new(&frame, Payload::Zero, 64, &mut TableSet::default()).unwrap();
-        let varying = Varying { payload: Some(&[1; 63]), ..Varying::new(Psn::ZERO) };
-        assert_eq!(template.write(&varying, &mut [0; 200]), Err(FrameError::Payload(63)));
+        let mut into = [0; 200];
+        let mut write = |template: &Template, content| {
+            template.write(&Varying { content, ..Varying::new(Psn::ZERO) }, &mut into)
+        };
+        assert_eq!(write(&template, Content::Own(&[1; 63])), Err(FrameError::Payload(63)));
+        let error = write(&template, Content::Stamp(&[1; 8])).unwrap_err();
+        assert_eq!(error.to_string(), "a stamp of 8 bytes is not the template's, whose payload has 64");
+        let stamped = template.stamped(64, &mut TableSet::default()).unwrap();
+        assert_eq!(write(&stamped, Content::Stamp(&[1; 64])), Ok(()));
+        assert!(write(&stamped, Content::Stamp(&[1; 63])).is_err());
+        assert!(stamped.stamped(65, &mut TableSet::default()).is_err());
         let too_long = Template::new(&frame, Payload::Zero, 4097, &mut TableSet::default());
         assert!(matches!(too_long, Err(FrameError::Payload(4097))));
     }
@@ -306,21 +384,33 @@ mod tests {
             (frame, other) in pairs(), psn: u32, ack_request: bool, identification: u16, change: bool,
             payload in prop::sample::select(vec![Payload::Pattern, Payload::Zero]),
             length in prop_oneof![0..10_usize, 0..4097_usize], own: Option<u8>, cut in 0..200_usize,
+            stamp in prop::collection::vec(any::<u8>(), 0..65),
         ) {
             let length = if frame.bth.opcode().unwrap().shape().payload { length } else { 0 };
             let own = own.map(|fill| vec![fill; length]);
-            let template = Template::new(&frame, payload, length, &mut TableSet::default()).unwrap();
+            let mut tables = TableSet::default();
+            let stamp = &stamp[..stamp.len().min(length)];
+            let template = Template::new(&frame, payload, length, &mut tables)
+                .and_then(|template| template.stamped(stamp.len(), &mut tables))
+                .unwrap();
+            let mut stamped = payload.bytes(0, length).unwrap().to_vec();
+            stamped[..stamp.len()].copy_from_slice(stamp);
+            let content = match &own {
+                Some(own) => Content::Own(own),
+                None if stamp.is_empty() => Content::Template,
+                None => Content::Stamp(stamp),
+            };
             let varying = Varying {
                 psn: Psn::wrapping(psn),
                 ack_request,
                 identification,
                 extensions: change.then_some(&other),
-                payload: own.as_deref(),
+                content,
             };
             let mut plain = with_identification(frame, identification);
             plain.bth.psn = varying.psn;
             plain.bth.ack_request = ack_request;
-            plain.payload = varying.payload.unwrap_or_else(|| payload.bytes(0, length).unwrap());
+            plain.payload = own.as_deref().unwrap_or(&stamped);
             if change {
                 plain.extensions = other;
             }

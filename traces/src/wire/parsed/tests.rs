@@ -48,7 +48,7 @@ fn a_cut_header_is_named_with_its_place() {
         (20, "byte 14: IPv4 header needs 20 bytes, 6 are left; the capture cut the frame"),
         (41, "byte 34: UDP header needs 8 bytes, 7 are left; the capture cut the frame"),
         (51, "byte 42: base transport header needs 12 bytes, 9 are left; the capture cut the frame"),
-        (56, "byte 54: extension headers needs 4 bytes, 2 are left; the capture cut the frame"),
+        (56, "byte 54: extension headers together needs 4 bytes, 2 are left; the capture cut the frame"),
     ] {
         assert_eq!(ParsedFrame::parse(&bytes[..length], 62).unwrap_err().to_string(), message);
     }
@@ -61,13 +61,10 @@ fn wrong_lengths_are_named() {
     let mut bytes = acknowledgement();
     bytes[39] = 23;
     let error = ParsedFrame::parse(&bytes, 62).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "byte 38: UDP length 23 is less than the 24 bytes of its headers, pad and ICRC"
-    );
+    assert_eq!(error.to_string(), "byte 42: UDP carries 15 bytes, but headers, pad and ICRC need 16");
     bytes[39] = 28;
     bytes[43] |= 0x10;
-    assert!(matches!(ParsedFrame::parse(&bytes, 62), Err(ParseError::UdpLength { needs: 29, .. })));
+    assert!(matches!(ParsedFrame::parse(&bytes, 62), Err(ParseError::Content { needs: 21, .. })));
     bytes[14] = 0x65;
     let error = ParsedFrame::parse(&bytes, 62).unwrap_err();
     assert_eq!(error.to_string(), "byte 14: an IPv4 header does not start with 0x65");
