@@ -16,11 +16,13 @@ mod answers;
 mod identity;
 mod timing;
 
+use std::io::Read;
 use std::net::IpAddr;
 
 pub use check::{Check, Example, Verdict, passed};
 pub use flow::Connection;
 
+use crate::pcap::{PcapError, PcapReader};
 use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, Parsed, ParsedFrame};
 use check::Tally;
@@ -99,6 +101,25 @@ impl Critic {
         for (rule, tally) in &mut self.rules {
             rule.frame(&sight, tally);
         }
+    }
+
+    /// Looks at all frames of a capture, and says how many there were.
+    ///
+    /// # Errors
+    /// [`PcapError`] where the file cannot be read on; what was before it counts.
+    pub fn capture<R: Read>(
+        &mut self,
+        name: impl Into<String>,
+        vantage: Vantage,
+        capture: &mut PcapReader<R>,
+    ) -> Result<u64, PcapError> {
+        let file = self.file(name, vantage);
+        let mut frames = 0;
+        while let Some(record) = capture.next_record()? {
+            self.frame(file, record.number, record.time, record.original_length, record.bytes);
+            frames = record.number;
+        }
+        Ok(frames)
     }
 
     /// The checks, in a fixed order.

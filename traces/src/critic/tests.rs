@@ -273,10 +273,7 @@ fn a_file_is_judged_as_it_is_read() {
     let (file, _) = writer.finish().unwrap();
     let mut reader = PcapReader::new(&file[..]).unwrap();
     let mut critic = Critic::new(&[]);
-    let name = critic.file("nic0.pcap", here());
-    while let Some(record) = reader.next_record().unwrap() {
-        critic.frame(name, record.number, record.time, record.original_length, record.bytes);
-    }
+    assert_eq!(critic.capture("nic0.pcap", here(), &mut reader).unwrap(), 8);
     assert!(passed(&critic.finish()));
 }
 
