@@ -1,1 +1,8 @@
-//! .
+//! From a parallelism plan to a trace: words, tokens, tensors, operations, messages, frames.
+//!
+//! Synchronous and portable; pure but for `plan::load` and `trace`. The modules stand in the order in which data flows.
+#![forbid(unsafe_code)]
+
+pub mod model;
+pub mod tokens;
+pub mod plan;

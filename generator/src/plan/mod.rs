@@ -1,0 +1,292 @@
+//! The plan: what is written becomes what is meant, in one step; after it no stage can meet a bad plan.
+//!
+//! [`PlanFile`] is the TOML as typed, [`Plan`] its meaning with every default decided. [`PlanError`] shows the place in
+//! the file and says what would be right. Reading files is left to `load`.
+
+mod error;
+mod file;
+mod resolve;
+mod written;
+pub mod load;
+
+pub use error::PlanError;
+pub use file::PlanFile;
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use schemars::Schema;
+use traces::unit::{BitRate, Bytes, Nanos};
+use traces::wire::PathMtu;
+
+use crate::model::Model;
+
+/// What a plan means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// A name for people.
+    pub name: String,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// The model.
+    pub model: Model,
+    /// The training step.
+    pub training: Training,
+    /// How the model and its data are spread over ranks.
+    pub parallelism: Parallelism,
+    /// The machines.
+    pub cluster: Cluster,
+    /// How operations become messages.
+    pub collectives: Collectives,
+    /// How messages become frames.
+    pub transport: Transport,
+    /// How long compute takes.
+    pub timing: Timing,
+    /// The network between the NICs.
+    pub fabric: Fabric,
+}
+
+/// The training step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Training {
+    /// Tokens of a sequence.
+    pub sequence_length: u64,
+    /// Sequences of a microbatch.
+    pub micro_batch: u64,
+    /// Microbatches of a step on each replica: `global_batch / (micro_batch x data)`.
+    pub microbatches: u32,
+    /// Steps in the trace.
+    pub steps: u32,
+    /// The type of activations.
+    pub activation: Number,
+    /// The type of gradients on the wire.
+    pub gradient: Number,
+    /// The type of parameters.
+    pub parameter: Number,
+    /// What is trained on.
+    pub words: Words,
+}
+
+/// What is trained on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// A text, with the name it was read by.
+    Text {
+        /// Its name in the plan.
+        name: String,
+        /// Its words.
+        text: String,
+    },
+    /// A number of tokens; zero when the plan names neither.
+    Tokens(u64),
+}
+
+/// A type of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// bfloat16.
+    Bf16,
+    /// IEEE half.
+    Fp16,
+    /// IEEE single.
+    Fp32,
+}
+
+/// How the model and its data are spread over ranks; the degrees' product is the number of GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parallelism {
+    /// Tensor parallel degree.
+    pub tensor: u32,
+    /// Pipeline stages.
+    pub pipeline: u32,
+    /// Data parallel replicas.
+    pub data: u32,
+    /// The order in which a stage works.
+    pub schedule: Schedule,
+    /// Layers of each stage; they sum to the model's.
+    pub layers_per_stage: Vec<u32>,
+    /// The dimensions of the grid of ranks, the fastest first.
+    pub order: [Dimension; 3],
+    /// The size at which a gradient bucket closes.
+    pub bucket: Bytes,
+}
+
+/// A dimension of the grid of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// Tensor parallel place.
+    Tensor,
+    /// Data parallel replica.
+    Data,
+    /// Pipeline stage.
+    Pipeline,
+}
+
+/// The order in which a pipeline stage works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Warm-up, then one forward and one backward in turn (PipeDream-flush).
+    OneForwardOneBackward,
+    /// All forwards, then all backwards.
+    GPipe,
+}
+
+/// The machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Hosts.
+    pub hosts: u32,
+    /// GPUs, and so ranks, of a host.
+    pub gpus_per_host: u32,
+    /// NICs of a host; they divide its GPUs.
+    pub nics_per_host: u32,
+    /// Line rate of a NIC.
+    pub link: BitRate,
+    /// Rate between GPUs of a host.
+    pub nvlink: BitRate,
+    /// The network that NICs take their addresses from.
+    pub addresses: Prefix,
+    /// The VLAN id of all frames.
+    pub vlan: Option<u16>,
+    /// The MTU of the ports; a full frame fits.
+    pub mtu: u32,
+}
+
+/// A network with room for an address a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// Its first address.
+    pub network: IpAddr,
+    /// Its length in bits.
+    pub length: u8,
+}
+
+/// How operations become messages: rings, in the Simple protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collectives {
+    /// Channels of a collective, 1 to 64.
+    pub channels: u32,
+}
+
+/// How messages become frames, as a ConnectX under NCCL makes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transport {
+    /// Payload of a full frame.
+    pub path_mtu: PathMtu,
+    /// Differentiated services code point.
+    pub dscp: u8,
+    /// Whether frames say that they can be marked (ECT(0)).
+    pub ecn_capable: bool,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// What payloads hold.
+    pub payload: traces::wire::Payload,
+}
+
+/// How long compute takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Operations per second that a GPU reaches.
+    pub flops_per_second: u64,
+    /// What it could reach.
+    pub peak_flops: u64,
+    /// How much of the peak is reached, in percent.
+    pub efficiency_percent: u32,
+}
+
+/// The network between the NICs: a constant latency, and an output queue before each receiving port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fabric {
+    /// From port to port.
+    pub latency: Nanos,
+    /// Frames that a queue pair sends before the next one has its turn.
+    pub quantum: u32,
+}
+
+impl Plan {
+    /// Reads a plan. `source_name` names it in errors; `read_text` gives the text file that it names.
+    ///
+    /// # Errors
+    /// [`PlanError`]: what is wrong, where, and what would be right.
+    pub fn read(
+        source_name: &str,
+        text: &str,
+        read_text: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<Self, PlanError> {
+        let file: PlanFile =
+            toml::from_str(text).map_err(|error| PlanError::from_toml(source_name, text, &error))?;
+        let refuse = |wrong| PlanError::wrong(source_name, text, wrong);
+        let words = match (&file.training.text, file.training.tokens) {
+            (Some(name), None) => {
+                let text = read_text(name).map_err(|what| {
+                    let help = Some("a UTF-8 text beside the plan, or tokens = N".to_owned());
+                    refuse(error::Wrong { keys: vec!["training", "text"], what, help })
+                })?;
+                Words::Text { name: name.clone(), text }
+            }
+            (_, tokens) => Words::Tokens(tokens.unwrap_or(0)),
+        };
+        resolve::resolve(&file, words).map_err(refuse)
+    }
+
+    /// The plan as meant, every default written out; reads back as the same plan beside the same text.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&written::file(self)).expect("tables of numbers and texts are TOML")
+    }
+
+    /// A digest of the plan as meant: FNV-1a, 64 bits, of [`Self::to_toml`] and of the text.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let text = match &self.training.words {
+            Words::Text { text, .. } => text.as_str(),
+            Words::Tokens(_) => "",
+        };
+        let bytes = self.to_toml().into_bytes().into_iter().chain([0]).chain(text.bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let mut digest = String::new();
+        write!(digest, "{hash:016x}").expect("a String takes all that is written");
+        digest
+    }
+
+    /// Ranks, and so GPUs.
+    #[must_use]
+    pub const fn ranks(&self) -> u32 {
+        self.cluster.hosts * self.cluster.gpus_per_host
+    }
+
+    /// NICs of all hosts.
+    #[must_use]
+    pub const fn nics(&self) -> u32 {
+        self.cluster.hosts * self.cluster.nics_per_host
+    }
+
+    /// The JSON Schema of plan files.
+    #[must_use]
+    pub fn schema() -> Schema {
+        schemars::schema_for!(PlanFile)
+    }
+}
+
+impl Number {
+    /// Bytes of one number.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Bf16 | Self::Fp16 => 2,
+            Self::Fp32 => 4,
+        }
+    }
+
+    /// Its name in plans.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::Fp16 => "fp16",
+            Self::Fp32 => "fp32",
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A plan written out as the file that means it, with every default.
+
+use traces::unit::{duration_text, rate_text, size_text};
+use traces::wire::Payload;
+
+use super::file::{
+    ClusterTable, CollectivesTable, FabricTable, ModelTable, ParallelismTable, PlanFile, TimingTable,
+    TrainingTable, TransportTable,
+};
+use super::{Dimension, Plan, Schedule, Words};
+
+pub(super) fn file(plan: &Plan) -> PlanFile {
+    let Plan { model, training, parallelism, cluster, collectives, transport, timing, fabric, .. } = plan;
+    let (text, tokens) = match &training.words {
+        Words::Text { name, .. } => (Some(name.clone()), None),
+        Words::Tokens(tokens) => (None, Some(*tokens)),
+    };
+    let replicas = training.micro_batch * u64::from(parallelism.data);
+    let order = parallelism.order.map(|dimension| match dimension {
+        Dimension::Tensor => "tp",
+        Dimension::Data => "dp",
+        Dimension::Pipeline => "pp",
+    });
+    PlanFile {
+        version: 1,
+        name: plan.name.clone(),
+        seed: Some(plan.seed),
+        model: ModelTable {
+            preset: None,
+            family: Some("gpt".to_owned()),
+            layers: Some(model.layers),
+            hidden: Some(model.hidden),
+            heads: Some(model.heads),
+            ffn: Some(model.ffn),
+            vocab: Some(model.vocab),
+            learned_positions: Some(model.positions),
+        },
+        training: TrainingTable {
+            sequence_length: training.sequence_length,
+            micro_batch: training.micro_batch,
+            global_batch: replicas * u64::from(training.microbatches),
+            steps: Some(training.steps),
+            activation_dtype: Some(training.activation.name().to_owned()),
+            gradient_dtype: Some(training.gradient.name().to_owned()),
+            parameter_dtype: Some(training.parameter.name().to_owned()),
+            text,
+            tokens,
+        },
+        parallelism: Some(ParallelismTable {
+            tensor: Some(parallelism.tensor),
+            pipeline: Some(parallelism.pipeline),
+            data: Some(parallelism.data),
+            schedule: Some(parallelism.schedule.name().to_owned()),
+            layers_per_stage: Some(parallelism.layers_per_stage.clone()),
+            order: Some(order.join("-")),
+            buckets: Some(size_text(parallelism.bucket)),
+        }),
+        cluster: ClusterTable {
+            hosts: cluster.hosts,
+            gpus_per_host: cluster.gpus_per_host,
+            nics_per_host: Some(cluster.nics_per_host),
+            link: rate_text(cluster.link),
+            nvlink: Some(rate_text(cluster.nvlink)),
+            addresses: Some(format!("{}/{}", cluster.addresses.network, cluster.addresses.length)),
+            vlan: cluster.vlan,
+            mtu: Some(cluster.mtu),
+        },
+        collectives: Some(CollectivesTable {
+            algorithm: Some("ring".to_owned()),
+            protocol: Some("simple".to_owned()),
+            channels: Some(collectives.channels),
+        }),
+        transport: Some(TransportTable {
+            path_mtu: Some(transport.path_mtu.bytes().into()),
+            nic_profile: Some("mlx5-nccl".to_owned()),
+            dscp: Some(transport.dscp),
+            ecn: Some(if transport.ecn_capable { 2 } else { 0 }),
+            ttl: Some(transport.ttl),
+            payload: Some(if transport.payload == Payload::Zero { "zero" } else { "pattern" }.to_owned()),
+        }),
+        timing: Some(TimingTable {
+            gpu: None,
+            peak_flops: Some(timing.peak_flops),
+            efficiency_percent: Some(timing.efficiency_percent),
+        }),
+        fabric: Some(FabricTable {
+            model: Some("ideal".to_owned()),
+            latency: Some(duration_text(fabric.latency)),
+            quantum: Some(fabric.quantum),
+        }),
+    }
+}
+
+impl Schedule {
+    /// Its name in plans.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OneForwardOneBackward => "1f1b",
+            Self::GPipe => "gpipe",
+        }
+    }
+}
