@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::check::Tally;
-use super::flow::{Part, state_of};
+use super::flow::{Part, Step, state_of};
 use super::sight::{Rule, Sight};
 use crate::wire::{Aeth, Opcode, ParsedFrame, Psn};
 
@@ -15,6 +15,7 @@ pub(super) fn rules() -> Vec<Box<dyn Rule>> {
         Box::new(Causality::default()),
         Box::new(AckOrder::default()),
         Box::new(MessageOrder::default()),
+        Box::new(MessageCount::default()),
         Box::new(Answered::default()),
         Box::new(BareAck),
     ]
@@ -90,6 +91,66 @@ impl Rule for MessageOrder {
         let Some((frame, placed)) = sight.roce() else { return };
         if let Some(aeth) = frame.extensions.aeth {
             judge_order("MSN", state_of(&mut self.0, placed.flow), aeth.message_sequence, sight, tally);
+        }
+    }
+}
+
+/// From one answer to the next, the message sequence number grows by the messages that ended between them.
+#[derive(Default)]
+struct MessageCount(Vec<Completion>);
+
+#[derive(Default)]
+struct Completion {
+    /// The last numbers of messages that no answer has reached.
+    ends: VecDeque<Psn>,
+    /// The last answer: its number, and the messages completed by then.
+    answered: Option<(Psn, Psn)>,
+    /// Too much is unanswered to be kept, so the next answer starts anew.
+    lost: bool,
+}
+
+impl Rule for MessageCount {
+    fn name(&self) -> &'static str {
+        "msn_counts_messages"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, placed)) = sight.roce() else { return };
+        let psn = frame.bth.psn;
+        match (placed.part, frame.extensions.aeth) {
+            (Part::Request(opcode, step), _) => {
+                let state = state_of(&mut self.0, placed.flow);
+                if let Step::Back(_) = step {
+                    state.ends.retain(|end| end.is_before(psn));
+                }
+                let news = state.answered.is_none_or(|(last, _)| psn.is_after(last));
+                if opcode.shape().place.ends() && news {
+                    state.ends.push_back(psn);
+                }
+                if state.ends.len() > MOST {
+                    state.ends.clear();
+                    state.lost = true;
+                }
+            }
+            (Part::Answer(_, Some(flow)), Some(aeth)) if aeth.syndrome().is_ack() => {
+                let state = state_of(&mut self.0, flow);
+                let unanswered = state.ends.len();
+                state.ends.retain(|end| end.is_after(psn));
+                let ended = u32::try_from(unanswered - state.ends.len()).unwrap_or(u32::MAX);
+                let now = aeth.message_sequence;
+                if let Some((_, before)) = state.answered.filter(|_| !state.lost) {
+                    let right = before + ended;
+                    let wrong = (now != right).then(|| {
+                        format!(
+                            "MSN {now} after {before}, but {ended} messages ended since, should be {right}"
+                        )
+                    });
+                    sight.judge(tally, wrong);
+                }
+                state.answered = Some((psn, now));
+                state.lost = false;
+            }
+            (Part::Answer(..) | Part::Other, _) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use super::check::Tally;
 use super::sight::{Content, Rule, Sight};
 use crate::wire::segment::{ETHERNET_MINIMUM, pad};
 use crate::wire::source_port::{LOWEST, ROCE};
-use crate::wire::{Bth, Ip, NotRoce, Opcode, ParsedFrame};
+use crate::wire::{Bth, Ecn, Ip, NotRoce, Opcode, ParsedFrame};
 
 pub(super) fn rules() -> Vec<Box<dyn Rule>> {
     vec![
@@ -15,6 +15,8 @@ pub(super) fn rules() -> Vec<Box<dyn Rule>> {
         Box::new(Lengths),
         Box::new(Pad),
         Box::new(BthConstants),
+        Box::new(QueuePairs),
+        Box::new(EcnMarks),
     ]
 }
 
@@ -173,6 +175,48 @@ impl Rule for BthConstants {
             Some(format!("reserved bits 0x{:02x} beside AckReq, should be 0", bth.reserved))
         } else {
             None
+        };
+        sight.judge(tally, wrong);
+    }
+}
+
+/// Data of reliable connections go to no management queue pair.
+struct QueuePairs;
+
+impl Rule for QueuePairs {
+    fn name(&self) -> &'static str {
+        "queue_pair_numbers"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, _)) = sight.roce() else { return };
+        let Some(opcode) = frame.bth.opcode().filter(|opcode| opcode.is_reliable_connection()) else {
+            return;
+        };
+        let to = frame.bth.destination;
+        sight.judge(
+            tally,
+            to.is_management().then(|| format!("{opcode} to queue pair {to}, which is for management")),
+        );
+    }
+}
+
+/// RoCE NICs never send ECT(1), and what a port sends no switch has marked yet.
+struct EcnMarks;
+
+impl Rule for EcnMarks {
+    fn name(&self) -> &'static str {
+        "ecn_marks"
+    }
+
+    fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
+        let Some((frame, _)) = sight.roce() else { return };
+        let wrong = match frame.network.ecn {
+            Ecn::Capable1 => Some("ECN is ECT(1), which no NIC sends".to_owned()),
+            Ecn::CongestionExperienced if sight.sent == Some(true) => {
+                Some("congestion is marked at the port that sends it".to_owned())
+            }
+            Ecn::NotCapable | Ecn::Capable0 | Ecn::CongestionExperienced => None,
         };
         sight.judge(tally, wrong);
     }

@@ -1,7 +1,7 @@
 use crate::pcap::{PcapReader, PcapWriter};
 use crate::wire::samples::{bytes, nccl};
 use crate::wire::{
-    Aeth, Extensions, Frame, Immediate, Ip, Link, Opcode, Payload, Psn, Qpn, RemoteKey, Reth, Syndrome,
+    Aeth, Ecn, Extensions, Frame, Immediate, Ip, Link, Opcode, Payload, Psn, Qpn, RemoteKey, Reth, Syndrome,
 };
 
 use super::*;
@@ -21,6 +21,9 @@ const THERE: u32 = 0x2a7;
 
 fn forth(at: u64, opcode: Opcode, psn: u32, extensions: Extensions, payload: usize) -> Shot {
     let mut frame = nccl(opcode, psn, extensions, Payload::Pattern.bytes(0, payload).unwrap());
+    if let Ip::V4 { identification, .. } = &mut frame.network.ip {
+        *identification = 0;
+    }
     frame.bth.ack_request = opcode.shape().place.ends() && opcode != Opcode::Acknowledge;
     Shot { at, frame, damage: Vec::new(), cut: 0 }
 }
@@ -50,8 +53,8 @@ fn reth(length: u32) -> Extensions {
     Extensions { reth, ..Extensions::default() }
 }
 
-/// A clear-to-send and its acknowledgement, a message of 2500 bytes and its own, seen at the port that sends
-/// the message. At 100 Gbit a full frame takes 90 ns.
+/// A clear-to-send and its acknowledgement, two messages of 2500 and 64 bytes and theirs, seen at the port
+/// that sends the message. At 100 Gbit a full frame takes 90 ns.
 fn conversation() -> Vec<Shot> {
     let immediate = Extensions { immediate: Some(Immediate::from_u32(2500)), ..Extensions::default() };
     vec![
@@ -63,6 +66,8 @@ fn conversation() -> Vec<Shot> {
         back(4_000, Opcode::Acknowledge, 2, ack(1), 0),
         back(5_000, Opcode::WriteOnly, 1, reth(64), 64),
         forth(5_500, Opcode::Acknowledge, 1, ack(2), 0),
+        forth(6_000, Opcode::WriteOnly, 3, reth(64), 64),
+        back(9_000, Opcode::Acknowledge, 3, ack(2), 0),
     ]
 }
 
@@ -123,15 +128,15 @@ finds! {
     a_flipped_bit: |shots| shots[3].damage.push((100, 1)) => ["icrc" * 1];
     a_wrong_header_checksum: |shots| shots[3].damage.push((24, 1)) => ["ipv4_checksum" * 1];
     a_wrong_pad: |shots| shots[4].damage.push((43, 0x10)) => ["icrc" * 1, "pad" * 1, "dma_length" * 1];
-    a_low_source_port: |shots| shots.iter_mut().for_each(|shot| shot.frame.source_port = 69) => ["udp_ports" * 8];
+    a_low_source_port: |shots| shots.iter_mut().for_each(|shot| shot.frame.source_port = 69) => ["udp_ports" * 10];
     an_answer_to_the_source_port: |shots| {
         // Ports of the acknowledgement exchanged: 50800 to 4791 becomes 4791 to 50800.
         let exchange = [(34, 0xc6 ^ 0x12), (35, 0x70 ^ 0xb7), (36, 0x12 ^ 0xc6), (37, 0xb7 ^ 0x70)];
         shots[5].damage.extend(exchange);
-    } => ["udp_ports" * 1, "ack_requests_answered" * 1];
+    } => ["udp_ports" * 1];
     an_ip_length_of_its_own: |shots| {
-        // Total length and header checksum both by one, so that the checksum holds.
-        shots[5].damage.extend([(17, 0x30 ^ 0x31), (25, 0x01)]);
+        // Total length and header checksum both by two, so that the checksum holds.
+        shots[5].damage.extend([(17, 0x30 ^ 0x32), (25, 0x02)]);
     } => ["icrc" * 1, "lengths" * 1];
     another_partition: |shots| shots[2].frame.bth.partition_key = 0x7fff => ["bth_constants" * 1];
     another_version: |shots| shots[2].frame.bth.version = 1 => ["bth_constants" * 1];
@@ -141,8 +146,8 @@ finds! {
         shots[4] = forth(1_179, Opcode::WriteOnly, 2, reth(452), 452);
     } => ["message_grammar" * 1];
     an_end_without_message: |shots| {
-        shots.push(forth(9_000, Opcode::WriteLast, 3, Extensions::default(), 4));
-        shots.push(back(9_900, Opcode::Acknowledge, 3, ack(2), 0));
+        shots.push(forth(9_000, Opcode::WriteLast, 4, Extensions::default(), 4));
+        shots.push(back(9_900, Opcode::Acknowledge, 4, ack(3), 0));
     } => ["message_grammar" * 1];
     a_send_within_a_write: |shots| {
         shots[3] = forth(1_090, Opcode::SendMiddle, 1, Extensions::default(), 1024);
@@ -152,11 +157,13 @@ finds! {
         shots[2].frame.extensions = reth(2496);
     } => ["payload_path_mtu" * 1];
     a_length_that_lies: |shots| shots[2].frame.extensions = reth(2499) => ["dma_length" * 1];
-    an_answer_before_its_question: |shots| shots[5].frame.bth.psn = Psn::wrapping(3) => ["ack_causality" * 1];
+    an_answer_before_its_question: |shots| {
+        shots[5].frame.bth.psn = Psn::wrapping(3);
+    } => ["ack_causality" * 1, "msn_counts_messages" * 1];
     an_answer_that_goes_back: |shots| {
         shots.insert(6, back(4_500, Opcode::Acknowledge, 1, ack(1), 0));
     } => ["ack_monotone" * 1];
-    a_message_number_that_goes_back: |shots| shots[7].frame.extensions = ack(0) => ["msn_monotone" * 1];
+    a_message_number_that_goes_back: |shots| shots[7].frame.extensions = ack(0) => ["msn_monotone" * 1, "msn_counts_messages" * 1];
     a_question_without_answer: |shots| { shots.pop(); } => ["ack_requests_answered" * 1];
     a_wandering_source_port: |shots| {
         shots[3].frame.source_port += 1;
@@ -165,8 +172,27 @@ finds! {
         for shot in shots.iter_mut().filter(|shot| shot.frame.bth.destination.value() == HERE) {
             shot.frame.source_port += 1;
         }
-    } => ["source_port_symmetric" * 3];
+    } => ["source_port_symmetric" * 4];
     another_way_through_the_network: |shots| shots[5].frame.network.ttl = 254 => ["ttl_constant" * 1];
+    a_count_of_frames_that_jumps: |shots| {
+        // This port sends 8, 9, 10, 11, 14, 15.
+        for (identification, shot) in (7..).zip(&mut *shots) {
+            shot.damage.push((19, identification));
+            // The checksum goes down by as much; both are in the low byte.
+            let low = bytes(&shot.frame)[25];
+            shot.damage.push((25, low ^ low.wrapping_sub(identification)));
+            shot.cut = 4;
+        }
+    } => ["ipv4_identification" * 1];
+    a_host_of_two_habits: |shots| shots[3].frame.bth.migrated = false => ["migrated_constant" * 1];
+    data_to_management: |shots| shots[7].frame.bth.destination = Qpn::GENERAL_SERVICES => [
+        "queue_pair_numbers" * 1
+    ];
+    a_mark_before_any_switch: |shots| {
+        shots[3].frame.network.ecn = Ecn::CongestionExperienced;
+        shots[5].frame.network.ecn = Ecn::CongestionExperienced;
+    } => ["ecn_marks" * 1];
+    a_message_that_is_not_counted: |shots| shots[9].frame.extensions = ack(1) => ["msn_counts_messages" * 1];
     a_clock_that_goes_back: |shots| shots[5].at = 1_178 => ["timestamps_sorted" * 1];
     two_frames_at_once: |shots| shots[3].at = 1_080 => ["spacing" * 1];
     bytes_that_are_no_frame: |shots| shots[3].damage.push((14, 0x10)) => [
@@ -182,7 +208,7 @@ fn an_example_says_where_and_what() {
     let check = checks.iter().find(|check| check.name == "psn_consecutive").unwrap();
     let what = "PSN 2 leaves a gap, 1 was expected".to_owned();
     assert_eq!(check.examples, [Example { file: "nic0.pcap".to_owned(), frame: 4, what }]);
-    assert_eq!((check.examined, check.violations), (4, 1));
+    assert_eq!((check.examined, check.violations), (5, 1));
 }
 
 #[test]
@@ -214,14 +240,17 @@ fn frames_without_payload_bytes_are_judged_by_their_headers() {
     let checks = judge(&shots, here());
     assert_eq!(violated(&checks), [("psn_consecutive", 2)]);
     let icrc = checks.iter().find(|check| check.name == "icrc").unwrap();
-    assert_eq!(icrc.examined, 3, "only acknowledgements are whole");
+    assert_eq!(icrc.examined, 4, "only acknowledgements are whole");
 }
 
 #[test]
-fn without_a_rate_spacing_is_not_examined() {
+fn without_a_vantage_some_checks_have_nothing_to_examine() {
     let checks = judge(&conversation(), Vantage::default());
     let idle: Vec<_> = checks.iter().filter(|check| check.verdict() == Verdict::Idle).collect();
-    assert_eq!(idle.iter().map(|check| check.name.as_str()).collect::<Vec<_>>(), ["spacing"]);
+    assert_eq!(
+        idle.iter().map(|check| check.name.as_str()).collect::<Vec<_>>(),
+        ["ipv4_identification", "spacing"]
+    );
     assert!(passed(&checks));
 }
 
@@ -258,9 +287,9 @@ fn connections_that_look_alike_are_told_apart_by_who_knows_them() {
     let examined =
         |checks: &[Check]| checks.iter().find(|check| check.name == "ack_causality").unwrap().examined;
     let known = judge(&connections);
-    assert_eq!((violated(&known), examined(&known)), (vec![], 6));
+    assert_eq!((violated(&known), examined(&known)), (vec![], 8));
     let guessed = judge(&[]);
-    assert_eq!(examined(&guessed), 3, "only those that came while there was one connection");
+    assert_eq!(examined(&guessed), 4, "only those that came while there was one connection");
 }
 
 #[test]
@@ -273,7 +302,7 @@ fn a_file_is_judged_as_it_is_read() {
     let (file, _) = writer.finish().unwrap();
     let mut reader = PcapReader::new(&file[..]).unwrap();
     let mut critic = Critic::new(&[]);
-    assert_eq!(critic.capture("nic0.pcap", here(), &mut reader).unwrap(), 8);
+    assert_eq!(critic.capture("nic0.pcap", here(), &mut reader).unwrap(), 10);
     assert!(passed(&critic.finish()));
 }
 
