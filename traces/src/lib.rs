@@ -13,3 +13,4 @@ pub mod graph;
 pub mod manifest;
 pub mod folder;
 pub mod critic;
+pub mod audit;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::FolderError;
-use crate::graph::encode::GraphReader;
+use crate::graph::encode::{GraphError, GraphReader};
 use crate::id::{HostId, NicId};
 use crate::manifest::{FORMAT_VERSION, Host, Manifest, Nic, QueuePair};
 
@@ -96,6 +96,11 @@ impl TraceFolder {
     pub fn plan_text(&self) -> Result<String, FolderError> {
         let path = self.path.join("plan.toml");
         fs::read_to_string(&path).map_err(FolderError::io("read", path))
+    }
+
+    /// The error of a damaged graph, with its path.
+    pub(crate) fn damaged(&self, file: &str, source: GraphError) -> FolderError {
+        FolderError::Graph { path: self.path.join(file), source }
     }
 
     fn check_files(&self) -> Result<(), FolderError> {

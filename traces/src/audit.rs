@@ -1,0 +1,196 @@
+//! A trace against itself: what the captures hold is what the manifest says, and the graphs agree with both.
+//!
+//! The critic ([`crate::critic`]) judges frames by the rules of RoCEv2, whoever made them; this judges a trace folder by its
+//! own words. Frames come in as captures have them, the rest is read from the folder.
+
+use crate::critic::{Check, Example};
+use crate::folder::{FolderError, TraceFolder};
+use crate::graph::Work;
+use crate::manifest::{Manifest, Nic};
+use crate::unit::Bytes;
+use crate::wire::opcode::Role;
+use crate::wire::{Mac, Opcode, Parsed, ParsedFrame};
+
+/// What was seen of one NIC's captures.
+#[derive(Clone, Debug)]
+pub struct CaptureAudit<'a> {
+    nic: &'a Nic,
+    mac: Option<Mac>,
+    sent: Sums,
+    received: Sums,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    frames: u64,
+    frame_bytes: u64,
+    payload_bytes: u64,
+}
+
+impl<'a> CaptureAudit<'a> {
+    /// Nothing was seen yet of this NIC's captures.
+    #[must_use]
+    pub fn new(nic: &'a Nic) -> Self {
+        Self { nic, mac: nic.mac.parse().ok(), sent: Sums::default(), received: Sums::default() }
+    }
+
+    /// Looks at a frame of a capture.
+    pub fn frame(&mut self, original_length: u32, bytes: &[u8]) {
+        let length = usize::try_from(original_length).unwrap_or(usize::MAX);
+        let source = bytes.get(6..).and_then(|rest| rest.first_chunk().copied()).map(Mac);
+        let sums = if source.is_some() && source == self.mac { &mut self.sent } else { &mut self.received };
+        sums.frames += 1;
+        sums.frame_bytes += u64::from(original_length);
+        if let Ok(Parsed::Roce(frame)) = ParsedFrame::parse(bytes, length) {
+            sums.payload_bytes += request_payload(&frame);
+        }
+    }
+
+    /// Compares what was seen with the manifest.
+    pub fn finish(&self, check: &mut Check) {
+        let Nic { name, pcap, .. } = self.nic;
+        let file = pcap.first().map_or(name.as_str(), String::as_str);
+        let figures = [
+            ("frames_sent", self.sent.frames, self.nic.frames_sent),
+            ("frames_received", self.received.frames, self.nic.frames_received),
+            ("frame_bytes_sent", self.sent.frame_bytes, self.nic.frame_bytes_sent),
+            ("frame_bytes_received", self.received.frame_bytes, self.nic.frame_bytes_received),
+            ("payload_bytes_sent", self.sent.payload_bytes, self.nic.payload_bytes_sent),
+            ("payload_bytes_received", self.received.payload_bytes, self.nic.payload_bytes_received),
+        ];
+        for (figure, seen, said) in figures {
+            examine(check, seen == said, file, || {
+                format!("{figure} of {name} is {seen} here, {said} in the manifest")
+            });
+        }
+    }
+}
+
+/// A check that examined nothing yet: captures against the manifest.
+#[must_use]
+pub fn captures_check() -> Check {
+    Check { name: "manifest_captures".to_owned(), examined: 0, violations: 0, examples: Vec::new() }
+}
+
+/// Reads all graphs of a trace, and compares them with the manifest: the messages of each NIC carry its payload, each end
+/// of a message knows it alike.
+///
+/// # Errors
+/// [`FolderError`] when a graph can not be read.
+pub fn graphs(folder: &TraceFolder) -> Result<Check, FolderError> {
+    let manifest = folder.manifest();
+    let mut check =
+        Check { name: "manifest_graphs".to_owned(), examined: 0, violations: 0, examples: Vec::new() };
+    let mut ends: Vec<Ends> = vec![Ends::default(); manifest.queue_pairs.len()];
+    let whole = manifest.hosts.iter().all(|host| host.graph.is_some());
+    for host in manifest.hosts.iter().filter(|host| host.graph.is_some()) {
+        let file = host.graph.as_deref().unwrap_or_default();
+        let mut reader = folder.graph(host.id)?;
+        while let Some(node) = reader.node().map_err(|source| folder.damaged(file, source))? {
+            let (message, sends) = match &node.work {
+                Work::Send(message) => (message, true),
+                Work::Receive(message) => (message, false),
+                Work::Compute { .. } | Work::Join { .. } | Work::Local { .. } => continue,
+            };
+            let number = node.id.0;
+            let Some(pair) = manifest.queue_pairs.get(message.id.sender.index()) else {
+                examine(&mut check, false, file, || {
+                    format!("node {number}: {} is not in the manifest", message.id.sender)
+                });
+                continue;
+            };
+            examine(&mut check, pair.peer == message.receiver, file, || {
+                format!(
+                    "node {number}: {} receives from {}, whose peer is {}",
+                    message.receiver, pair.id, pair.peer
+                )
+            });
+            let end = &mut ends[message.id.sender.index()];
+            let side = if sends { &mut end.sent } else { &mut end.received };
+            side.add(message.id.sequence, message.bytes, message.first_psn);
+        }
+    }
+    for (pair, end) in manifest.queue_pairs.iter().zip(&ends).filter(|_| whole) {
+        examine(&mut check, end.sent == end.received, "graph", || {
+            format!("{}: {:?} sent, but {:?} received by its peer", pair.id, end.sent, end.received)
+        });
+    }
+    for nic in manifest.nics.iter().filter(|_| whole) {
+        let pairs = || manifest.queue_pairs.iter().zip(&ends).filter(|(pair, _)| pair.nic == nic.id);
+        let sent: u64 = pairs().map(|(_, end)| end.sent.bytes).sum();
+        examine(&mut check, sent == nic.payload_bytes_sent, "graph", || {
+            format!(
+                "{} sends {sent} bytes in the graph, {} in the manifest",
+                nic.name, nic.payload_bytes_sent
+            )
+        });
+    }
+    Ok(check)
+}
+
+/// The NICs of a manifest that have captures.
+pub fn captured(manifest: &Manifest) -> impl Iterator<Item = &Nic> {
+    manifest.nics.iter().filter(|nic| !nic.pcap.is_empty())
+}
+
+/// What the two ends of a queue pair's messages say, summed so that order does not matter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    sent: Side,
+    received: Side,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Side {
+    messages: u64,
+    bytes: u64,
+    /// A sum over messages that differs when sequence, size or PSN of one differs.
+    mix: u64,
+}
+
+impl Side {
+    fn add(&mut self, sequence: u32, bytes: Bytes, first_psn: u32) {
+        self.messages += 1;
+        self.bytes += bytes.0;
+        let mix = (u64::from(sequence) << 24 | u64::from(first_psn)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.mix = self.mix.wrapping_add((mix ^ bytes.0).wrapping_mul(0xff51_afd7_ed55_8ccd));
+    }
+}
+
+fn request_payload(frame: &ParsedFrame<'_>) -> u64 {
+    let request =
+        Opcode::from_byte(frame.bth.opcode).is_some_and(|opcode| opcode.shape().role == Role::Request);
+    if request { u64::try_from(frame.payload_length).unwrap_or(u64::MAX) } else { 0 }
+}
+
+fn examine(check: &mut Check, right: bool, file: &str, what: impl FnOnce() -> String) {
+    check.examined += 1;
+    if !right {
+        check.violations += 1;
+        if check.examples.len() < EXAMPLES {
+            check.examples.push(Example { file: file.to_owned(), frame: 0, what: what() });
+        }
+    }
+}
+
+/// As many as the critic keeps.
+const EXAMPLES: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_sum_alike_in_any_order_and_differ_when_one_does() {
+        let side = |messages: &[(u32, u64, u32)]| {
+            let mut side = Side::default();
+            for &(sequence, bytes, psn) in messages {
+                side.add(sequence, Bytes(bytes), psn);
+            }
+            side
+        };
+        assert_eq!(side(&[(0, 10, 0), (1, 20, 5)]), side(&[(1, 20, 5), (0, 10, 0)]));
+        assert_ne!(side(&[(0, 10, 0), (1, 20, 5)]), side(&[(0, 20, 0), (1, 10, 5)]));
+        assert_ne!(side(&[(0, 10, 0)]), side(&[(0, 10, 1)]));
+    }
+}
