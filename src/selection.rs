@@ -12,7 +12,8 @@ pub(crate) fn parse(text: &str) -> Result<Selection, String> {
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| {
-            u32::from_str(text.trim()).map_err(|_| format!("`{part}` is not a number or a range; write for example 0,4-7"))
+            u32::from_str(text.trim())
+                .map_err(|_| format!("`{part}` is not a number or a range; write for example 0,4-7"))
         };
         let (first, last) = (number(first)?, number(last)?);
         if first > last {

@@ -1,0 +1,42 @@
+//! What the arguments mean: one module a command.
+
+mod verify;
+
+use clap::CommandFactory;
+
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::typed::{Command, Document, Typed};
+
+/// Carries a command out.
+pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Verify(typed) => verify::run(&typed),
+        Command::Schema { document } => schema(document),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Typed::command(), "tokenwire", &mut script);
+            output::result(&String::from_utf8_lossy(&script))?;
+            Ok(Exit::Done)
+        }
+        Command::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Typed::command()).render(&mut page).map_err(Failure::wrong)?;
+            output::result(&String::from_utf8_lossy(&page))?;
+            Ok(Exit::Done)
+        }
+        _ => Ok(Exit::Done),
+    }
+}
+
+fn schema(document: Document) -> Result<Exit, Failure> {
+    let schema = match document {
+        Document::Plan => generator::plan::Plan::schema(),
+        Document::Manifest => schemars::schema_for!(traces::manifest::Manifest),
+        Document::Verify => verify::schema(),
+        Document::Explain | Document::Summary => return Ok(Exit::Done),
+    };
+    let json = serde_json::to_string_pretty(&schema).map_err(Failure::wrong)?;
+    output::result(&format!("{json}\n"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,187 @@
+//! `tokenwire verify`: captures examined as a critic of RoCEv2 would, and traces against their manifest.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use traces::audit::{self, CaptureAudit};
+use traces::critic::{Check, Connection, Critic, Vantage, Verdict, passed};
+use traces::folder::TraceFolder;
+use traces::manifest::{Manifest, Nic, QueuePair};
+use traces::pcap::PcapReader;
+use traces::unit::BitRate;
+use traces::wire::Qpn;
+
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Progress};
+use crate::typed;
+
+/// What `verify --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Document {
+    /// The version of this document.
+    schema_version: u32,
+    /// The checks, in a fixed order.
+    checks: Vec<Check>,
+    /// Whether nothing was wrong and something was examined.
+    passed: bool,
+}
+
+/// A capture to be examined.
+struct Capture<'a> {
+    path: PathBuf,
+    vantage: Vantage,
+    /// The NIC of the trace that it belongs to, if it belongs to one.
+    nic: Option<&'a Nic>,
+}
+
+pub(crate) fn run(typed: &typed::Verify) -> Result<Exit, Failure> {
+    let checks = examine(&typed.paths)?;
+    let passed = passed(&checks);
+    if typed.json {
+        let document = Document { schema_version: 1, checks, passed };
+        let json = serde_json::to_string_pretty(&document).map_err(Failure::wrong)?;
+        output::result(&format!("{json}\n"))?;
+    } else {
+        output::result(&text(&checks))?;
+    }
+    Ok(if passed { Exit::Done } else { Exit::CheckFailed })
+}
+
+pub(crate) fn schema() -> Schema {
+    schemars::schema_for!(Document)
+}
+
+/// Examines trace folders and captures together.
+pub(crate) fn examine(paths: &[PathBuf]) -> Result<Vec<Check>, Failure> {
+    let folders = paths.iter().filter(|path| path.is_dir());
+    let folders = folders.map(TraceFolder::open).collect::<Result<Vec<_>, _>>().map_err(Failure::wrong)?;
+    let (mut captures, mut connections, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
+    for folder in &folders {
+        connections.extend(connections_of(folder.manifest())?);
+        captures.extend(captures_of(folder)?);
+        graphs.push(audit::graphs(folder).map_err(Failure::wrong)?);
+    }
+    for path in paths.iter().filter(|path| !path.is_dir()) {
+        captures.push(Capture { path: path.clone(), vantage: Vantage::default(), nic: None });
+    }
+    let mut critic = Critic::new(&connections);
+    let size = |capture: &Capture<'_>| fs::metadata(&capture.path).map_or(0, |file| file.len());
+    let total: u64 = captures.iter().map(size).sum();
+    let progress = Progress::start("verifying", total);
+    let (mut done, mut manifests) = (0, audit::captures_check());
+    for capture in captures {
+        read(&mut critic, &capture, &mut manifests, |bytes| progress.set(done + bytes, total))?;
+        done += size(&capture);
+    }
+    if !folders.is_empty() {
+        graphs.push(manifests);
+    }
+    let checks: Vec<_> = critic.finish().into_iter().chain(graphs).collect();
+    let wrong: u64 = checks.iter().map(|check| check.violations).sum();
+    progress.finish(&format!("{} checks, {wrong} violations", checks.len()));
+    Ok(checks)
+}
+
+/// A line a check, and the first examples of what is wrong below it.
+pub(crate) fn text(checks: &[Check]) -> String {
+    let mut text = String::new();
+    let mut line = |arguments: std::fmt::Arguments<'_>| {
+        text.write_fmt(arguments).expect("a String takes all that is written");
+        text.push('\n');
+    };
+    for check in checks {
+        let verdict = match check.verdict() {
+            Verdict::Passed => "ok",
+            Verdict::Violated => "WRONG",
+            Verdict::Idle => "nothing to examine",
+        };
+        line(format_args!(
+            "{:<28} {:>12} examined {:>8} wrong  {verdict}",
+            check.name, check.examined, check.violations
+        ));
+        for example in &check.examples {
+            line(format_args!("    {} frame {}: {}", example.file, example.frame, example.what));
+        }
+    }
+    text
+}
+
+/// Reads a capture, for the critic and against the manifest, and says now and then how far it is.
+fn read(
+    critic: &mut Critic,
+    capture: &Capture<'_>,
+    manifests: &mut Check,
+    progress: impl Fn(u64),
+) -> Result<(), Failure> {
+    let name = capture.path.display().to_string();
+    let file =
+        File::open(&capture.path).map_err(|error| Failure::wrong(format!("cannot open {name}: {error}")))?;
+    let in_file = |error| Failure::wrong(InFile { name: name.clone(), error });
+    let mut reader = PcapReader::new(file).map_err(in_file)?;
+    let mut audit = capture.nic.map(CaptureAudit::new);
+    let number = critic.file(name.as_str(), capture.vantage.clone());
+    while let Some(record) = reader.next_record().map_err(in_file)? {
+        critic.frame(number, record.number, record.time, record.original_length, record.bytes);
+        if let Some(audit) = &mut audit {
+            audit.frame(record.original_length, record.bytes);
+        }
+        if record.number % 4_096 == 0 {
+            progress(record.offset);
+        }
+    }
+    if let Some(audit) = audit {
+        audit.finish(manifests);
+    }
+    Ok(())
+}
+
+/// An error with the file that it was found in.
+#[derive(Debug, thiserror::Error)]
+#[error("{name}: {error}")]
+struct InFile {
+    name: String,
+    error: traces::pcap::PcapError,
+}
+
+fn captures_of(folder: &TraceFolder) -> Result<Vec<Capture<'_>>, Failure> {
+    let mut captures = Vec::new();
+    for nic in audit::captured(folder.manifest()) {
+        let wrong = |what: &str| {
+            Failure::wrong(format!(
+                "{}: {} has {what}",
+                folder.path().join("manifest.json").display(),
+                nic.name
+            ))
+        };
+        let vantage = Vantage {
+            mac: Some(nic.mac.parse().map_err(|_| wrong("no right MAC address"))?),
+            addresses: addresses(&nic.addresses).ok_or_else(|| wrong("no right address"))?,
+            rate: BitRate::new(nic.link_bps),
+        };
+        for path in folder.captures(nic.id).map_err(Failure::wrong)? {
+            captures.push(Capture { path, vantage: vantage.clone(), nic: Some(nic) });
+        }
+    }
+    Ok(captures)
+}
+
+fn addresses(texts: &[String]) -> Option<Vec<IpAddr>> {
+    texts.iter().map(|text| text.parse().ok()).collect()
+}
+
+/// Both ends of each connection, each named once.
+fn connections_of(manifest: &Manifest) -> Result<Vec<Connection>, Failure> {
+    let end = |pair: &QueuePair| {
+        let address = manifest.nics[pair.nic.index()].addresses.first().and_then(|text| text.parse().ok());
+        let wrong = || Failure::wrong(format!("the manifest's {} has no right address or number", pair.id));
+        Ok((address.ok_or_else(wrong)?, Qpn::new(pair.qpn).ok_or_else(wrong)?))
+    };
+    let pairs = manifest.queue_pairs.iter().filter(|pair| pair.id < pair.peer);
+    pairs
+        .map(|pair| Ok(Connection { one: end(pair)?, other: end(&manifest.queue_pairs[pair.peer.index()])? }))
+        .collect()
+}
