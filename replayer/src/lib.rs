@@ -1,4 +1,5 @@
 //! .
 
 pub mod clock;
+pub mod net;
 pub mod report;
