@@ -7,3 +7,4 @@ pub mod model;
 pub mod tokens;
 pub mod plan;
 pub mod placement;
+pub mod operation;
