@@ -1,5 +1,8 @@
-//! .
+//! From a trace to traffic, from traffic to measurements, from measurements to a report.
+//!
+//! The modules stand in the order in which data flows: each uses only those above it.
 
 pub mod clock;
+pub mod outcome;
 pub mod net;
 pub mod report;
