@@ -8,3 +8,4 @@ pub mod tokens;
 pub mod plan;
 pub mod placement;
 pub mod operation;
+pub mod pipeline;
