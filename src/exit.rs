@@ -72,9 +72,13 @@ impl Failure {
         match self.report {
             Report::Source(diagnostic) => format!("{:?}", miette::Report::new_boxed(diagnostic)),
             Report::Plain(error) => {
-                let causes = std::iter::successors(error.source(), |cause| cause.source());
-                let lines = causes.map(|cause| format!("\n  because: {cause}"));
-                std::iter::once(format!("error: {error}")).chain(lines).collect()
+                let mut text = format!("error: {error}");
+                let mut cause = error.source();
+                while let Some(because) = cause {
+                    text.push_str(&format!("\n  because: {because}"));
+                    cause = because.source();
+                }
+                text
             }
         }
     }
