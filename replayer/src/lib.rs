@@ -3,6 +3,8 @@
 //! The modules stand in the order in which data flows: each uses only those above it.
 
 pub mod clock;
+pub mod stamp;
 pub mod outcome;
+pub mod measure;
 pub mod net;
 pub mod report;

@@ -132,9 +132,9 @@ pub struct NicOutcome {
     pub congestion_marks: u64,
     /// Congestion notifications received.
     pub congestion_notifications: u64,
-    /// Frames that arrived and belong to no queue pair of the run, or to another run; counted at the host's first NIC.
+    /// Frames that arrived and belong to no queue pair of the run, or to another run.
     pub unmatched: u64,
-    /// Frames that arrived and cannot be taken apart; counted at the host's first NIC.
+    /// Frames that arrived and cannot be taken apart.
     pub malformed: u64,
     /// Frames whose invariant CRC is wrong; absent when it was not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
