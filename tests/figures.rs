@@ -1,10 +1,8 @@
-//! The figures that the paper "The Life of a Token" works with, and that the frames add up to them.
-
-use std::path::Path;
+//! The figures that the paper "The Life of a Token" works with.
 
 use serde_json::Value;
 
-use crate::program::{judge, judged, result, root};
+use crate::program::{result, root};
 
 fn explain(plan: &str) -> Value {
     serde_json::from_str(&result(root(), &["explain", plan, "--json"])).expect("one JSON document")
@@ -68,78 +66,4 @@ fn dantes_first_verse_is_twelve_tokens() {
     assert_eq!(explained["text"]["tokens"], 12);
     assert_eq!(explained["text"]["words"], 7);
     assert_eq!(explained["text"]["bytes"], 35);
-}
-
-/// Payload bytes of the data frames that leave and reach the owner of a capture, as tshark counts them: UDP payload less
-/// transport header, extension headers, pad and CRC.
-fn counted(tshark: &Path, capture: &str, address: &str) -> (u64, u64) {
-    let fields = ["ip.src", "udp.length", "infiniband.bth.opcode", "infiniband.bth.padcnt"];
-    let mut arguments = vec!["-n", "-r", capture, "-T", "fields"];
-    for field in &fields {
-        arguments.extend(["-e", field]);
-    }
-    let (mut sent, mut received) = (0, 0);
-    for line in judged(tshark, &arguments).lines() {
-        let values: Vec<_> = line.split('\t').collect();
-        let number = |place: usize| values[place].parse::<u64>().unwrap_or_else(|_| panic!("{line}"));
-        let headers = match number(2) {
-            0x06 => 16,
-            0x07 | 0x08 => 0,
-            0x09 => 4,
-            0x0a => 16,
-            0x0b => 20,
-            0x11 => continue,
-            other => panic!("opcode {other} in {capture}"),
-        };
-        let payload = number(1) - 8 - 12 - headers - number(3) - 4;
-        *(if values[0] == address { &mut sent } else { &mut received }) += payload;
-    }
-    (sent, received)
-}
-
-/// Bytes of one ring all-reduce on the edge behind position `p` of `n`, one channel: NCCL cuts loops of `n` chunks, and
-/// the last loop into `n` smaller ones; over all, the edge carries twice the channel less the two chunks that its ends
-/// own ("2T - len(p) - len(p+1)").
-fn ring_edge(channel: u64, n: u64, p: u64, chunk: u64) -> u64 {
-    let owned = |q: u64| {
-        let (mut rest, mut sum) = (channel, 0);
-        while rest > 0 {
-            let loop_bytes = rest.min(n * chunk);
-            // In whole elements of two bytes, aligned to 16 bytes.
-            let size =
-                if loop_bytes == n * chunk { chunk } else { loop_bytes.div_ceil(n).next_multiple_of(16) };
-            sum += loop_bytes.saturating_sub(q * size).min(size);
-            rest -= loop_bytes;
-        }
-        sum
-    };
-    2 * channel - owned(p % n) - owned((p + 1) % n)
-}
-
-/// NCCL's split of one operation over `channels` channels (Simple, all-reduce): cells of 16 KiB, equal shares, the
-/// remainder in the last.
-fn channel_split(bytes: u64, channels: u64) -> Vec<u64> {
-    let mut used = channels;
-    while bytes < used * 512 * 64 && used >= 2 {
-        used -= 1;
-    }
-    let traffic = (32_768.max(2 * bytes) / used).next_multiple_of(16);
-    let cell = 16_384_u64;
-    let cells = bytes.div_ceil(cell);
-    let each = cells.min(traffic.div_ceil(2 * cell));
-    let full = (cells - each) / each;
-    let last = (cells - each) % each;
-    let mut shares: Vec<_> = std::iter::repeat_n(each * cell, usize::try_from(full + 1).unwrap()).collect();
-    if last > 0 {
-        shares.push(last * cell);
-    }
-    let over = shares.iter().sum::<u64>() - bytes;
-    *shares.last_mut().unwrap() -= over;
-    shares
-}
-
-#[test]
-fn the_closed_form_agrees_with_ncclss_published_shapes() {
-    assert_eq!(channel_split(268_435_456, 4), [67_108_864; 4]);
-    assert_eq!((0..4).map(|_| ring_edge(67_108_864, 4, 0, 2 << 20)).sum::<u64>(), 402_653_184);
 }

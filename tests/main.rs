@@ -4,4 +4,6 @@ mod program;
 
 mod faults;
 mod figures;
+mod judges;
 mod structure;
+mod volumes;
