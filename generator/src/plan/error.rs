@@ -42,16 +42,16 @@ impl PlanError {
         self.line
     }
 
-    pub(super) fn at(
+    fn at(
         source_name: &str,
         text: &str,
         span: Range<usize>,
         what: String,
         help: Option<String>,
-    ) -> Self {
+    ) -> Box<Self> {
         let start = span.start.min(text.len());
         let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
-        Self {
+        Box::new(Self {
             source_name: source_name.to_owned(),
             line,
             label: "here".to_owned(),
@@ -59,21 +59,27 @@ impl PlanError {
             text: NamedSource::new(source_name, text.to_owned()),
             span: (start, span.end.min(text.len()).saturating_sub(start)).into(),
             help,
-        }
+        })
     }
 
     /// What serde or the TOML parser says, with the nearest known name where a key or a value is unknown.
-    pub(super) fn from_toml(source_name: &str, text: &str, error: &toml::de::Error) -> Self {
+    pub(super) fn from_toml(source_name: &str, text: &str, error: &toml::de::Error) -> Box<Self> {
         let message = error.message();
         let mut quoted = message.split('`').skip(1).step_by(2);
         let unknown = message.starts_with("unknown field").then(|| quoted.next()).flatten();
-        let what = unknown.map_or_else(|| message.to_owned(), |key| format!("unknown key `{key}`"));
+        let what = unknown.map_or_else(
+            || message.to_owned(),
+            |key| match LATER.contains(&key) {
+                true => format!("`{key}` is not available in this version"),
+                false => format!("unknown key `{key}`"),
+            },
+        );
         let help = unknown.map(|key| did_you_mean(key, quoted));
         Self::at(source_name, text, error.span().unwrap_or(0..0), what, help)
     }
 
     /// Looks the place of what is wrong up in the document.
-    pub(super) fn wrong(source_name: &str, text: &str, wrong: Wrong) -> Self {
+    pub(super) fn wrong(source_name: &str, text: &str, wrong: Wrong) -> Box<Self> {
         let span = DeTable::parse(text).ok().map_or(0..0, |document| {
             let mut table = Some(document.get_ref());
             let mut span = 0..0;
@@ -91,6 +97,41 @@ impl PlanError {
         Self::at(source_name, text, span, wrong.what, wrong.help)
     }
 }
+
+/// Keys of the plan format that later versions of the program read.
+const LATER: [&str; 31] = [
+    "hf_config",
+    "kv_heads",
+    "head_dim",
+    "tied_embeddings",
+    "experts",
+    "top_k",
+    "recompute",
+    "context",
+    "expert",
+    "expert_tensor",
+    "sequence_parallel",
+    "zero",
+    "hsdp_shard",
+    "reshard_after_forward",
+    "virtual_stages",
+    "context_style",
+    "vocab_padding",
+    "rails",
+    "queue_pairs",
+    "split",
+    "pxn",
+    "granularity",
+    "cnp_dscp",
+    "source_port",
+    "cts",
+    "acks",
+    "setup",
+    "jitter",
+    "stragglers",
+    "impairments",
+    "all_reduce",
+];
 
 /// The nearest of the known names, and all of them.
 pub(super) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {

@@ -46,7 +46,7 @@ pub fn load(name: &str) -> Result<Plan, LoadError> {
                 let path = beside.join(name);
                 fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
             };
-            Plan::read(name, &text, read_text).map_err(|error| LoadError::Plan(Box::new(error)))
+            Plan::read(name, &text, read_text).map_err(LoadError::Plan)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => shipped(name),
         Err(source) => Err(LoadError::Io { path: path.to_owned(), source }),
@@ -65,7 +65,7 @@ fn shipped(name: &str) -> Result<Plan, LoadError> {
         "dante.txt" => Ok(include_str!("../../plans/dante.txt").to_owned()),
         _ => Err(format!("no text `{name}` is shipped")),
     };
-    Plan::read(name, text, read_text).map_err(|error| LoadError::Plan(Box::new(error)))
+    Plan::read(name, text, read_text).map_err(LoadError::Plan)
 }
 
 const SHIPPED: [(&str, &str); 4] = [

@@ -5,6 +5,7 @@
 
 mod error;
 mod file;
+mod value;
 mod resolve;
 mod written;
 pub mod load;
@@ -212,7 +213,7 @@ impl Plan {
         source_name: &str,
         text: &str,
         read_text: impl FnOnce(&str) -> Result<String, String>,
-    ) -> Result<Self, PlanError> {
+    ) -> Result<Self, Box<PlanError>> {
         let file: PlanFile =
             toml::from_str(text).map_err(|error| PlanError::from_toml(source_name, text, &error))?;
         let refuse = |wrong| PlanError::wrong(source_name, text, wrong);
@@ -288,5 +289,75 @@ impl Number {
             Self::Fp16 => "fp16",
             Self::Fp32 => "fp32",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> Box<PlanError> {
+        Plan::read("p.toml", text, |_| Err("no such text".to_owned())).unwrap_err()
+    }
+
+    const MODEL: &str = "version = 1\nname = \"p\"\n[model]\npreset = \"gpt2\"\n";
+    const REST: &str = "[training]\nsequence_length = 8\nmicro_batch = 1\nglobal_batch = 4\n[cluster]\nhosts = 2\n\
+                        gpus_per_host = 2\nlink = \"1Gbit\"\n";
+
+    #[test]
+    fn every_shipped_plan_reads_back_as_it_is_written_out() {
+        for name in load::names() {
+            let plan = load::load(name).unwrap();
+            let text = match &plan.training.words {
+                Words::Text { text, .. } => text.clone(),
+                Words::Tokens(_) => String::new(),
+            };
+            let again = Plan::read(name, &plan.to_toml(), |_| Ok(text)).unwrap();
+            assert_eq!(again.to_toml(), plan.to_toml(), "{name}");
+            assert_eq!(again.digest(), plan.digest());
+            assert_eq!(again.parallelism, plan.parallelism);
+            assert_eq!(again.transport, plan.transport);
+        }
+    }
+
+    #[test]
+    fn degrees_that_do_not_make_the_cluster_are_told_with_both_products() {
+        let error = error(&format!("{MODEL}{REST}[parallelism]\ntensor = 2\ndata = 3\n"));
+        assert_eq!(
+            error.to_string(),
+            "p.toml:13: tensor 2 x pipeline 1 x data 3 = 6 ranks, but the cluster has 4 GPUs (2 hosts of 2)"
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_where_it_stands() {
+        let error = error(&format!("{MODEL}hedas = 12\n{REST}[parallelism]\ndata = 4\n"));
+        assert_eq!((error.line(), error.to_string().as_str()), (5, "p.toml:5: unknown key `hedas`"));
+    }
+
+    #[test]
+    fn a_key_of_a_later_version_is_not_called_unknown() {
+        let error = error(&format!("{MODEL}{REST}[parallelism]\ndata = 4\nzero = 3\n"));
+        assert_eq!(error.to_string(), "p.toml:15: `zero` is not available in this version");
+    }
+
+    #[test]
+    fn a_text_that_can_not_be_read_is_told_at_its_key() {
+        let error = error(&format!(
+            "{MODEL}{}[parallelism]\ndata = 4\n",
+            REST.replacen("micro", "text = \"a\"\nmicro", 1)
+        ));
+        assert_eq!(error.to_string(), "p.toml:7: no such text");
+    }
+
+    #[test]
+    fn the_digest_follows_the_plan_and_its_text() {
+        let digest =
+            |text: &str, words: &str| Plan::read("p", text, |_| Ok(words.to_owned())).unwrap().digest();
+        let plan =
+            format!("{MODEL}{}[parallelism]\ndata = 4\n", REST.replacen("micro", "text = \"a\"\nmicro", 1));
+        assert_eq!(digest(&plan, "x"), digest(&format!("{plan}\n# a remark\n"), "x"));
+        assert_ne!(digest(&plan, "x"), digest(&plan, "y"));
+        assert_ne!(digest(&plan, "x"), digest(&plan.replace("1Gbit", "2Gbit"), "x"));
     }
 }

@@ -1,17 +1,15 @@
 //! What a written value means, and why it is refused.
 
-use std::net::IpAddr;
-use std::str::FromStr;
-
-use traces::unit::{BitRate, Bytes, Nanos, UnitError};
+use traces::unit::{BitRate, Bytes, Nanos};
 use traces::wire::{PathMtu, Payload};
 
 use super::error::{Wrong, did_you_mean};
 use super::file::{
     ClusterTable, ModelTable, ParallelismTable, PlanFile, TimingTable, TrainingTable, TransportTable,
 };
+use super::value::{choice, positive, prefix, quantity, within, wrong};
 use super::{
-    Cluster, Collectives, Dimension, Fabric, Number, Parallelism, Plan, Prefix, Schedule, Timing, Training,
+    Cluster, Collectives, Dimension, Fabric, Number, Parallelism, Plan, Schedule, Timing, Training,
     Transport, Words,
 };
 use crate::model::Model;
@@ -29,7 +27,8 @@ pub(super) fn resolve(file: &PlanFile, words: Words) -> Result<Plan, Wrong> {
     let parallelism = parallelism(&table, &model, &cluster)?;
     let per_round = training.micro_batch * u64::from(parallelism.data);
     let global = file.training.global_batch;
-    let microbatches = (global % per_round == 0).then(|| u32::try_from(global / per_round).ok()).flatten();
+    let microbatches =
+        global.is_multiple_of(per_round).then(|| u32::try_from(global / per_round).ok()).flatten();
     let Some(microbatches) = microbatches.filter(|&microbatches| microbatches > 0) else {
         let what = format!(
             "global_batch {global} is not a multiple of micro_batch {} x data {} = {per_round}",
@@ -118,7 +117,7 @@ fn model(table: &ModelTable, sequence_length: u64) -> Result<Model, Wrong> {
     ]) {
         within(&["model", key], value, LARGEST)?;
     }
-    if model.hidden % model.heads != 0 {
+    if !model.hidden.is_multiple_of(model.heads) {
         let what = format!("hidden {} is not a multiple of heads {}", model.hidden, model.heads);
         return Err(wrong(&["model", "hidden"], what, "every head has hidden / heads dimensions".to_owned()));
     }
@@ -172,7 +171,7 @@ fn cluster(table: &ClusterTable) -> Result<Cluster, Wrong> {
     {
         within(&["cluster", key], value.into(), MOST_MACHINES)?;
     }
-    if table.gpus_per_host % nics_per_host != 0 {
+    if !table.gpus_per_host.is_multiple_of(nics_per_host) {
         let what = format!("{nics_per_host} NICs cannot be shared evenly by {} GPUs", table.gpus_per_host);
         return Err(wrong(&["cluster", "nics_per_host"], what, "a divisor of gpus_per_host".to_owned()));
     }
@@ -222,7 +221,7 @@ fn parallelism(table: &ParallelismTable, model: &Model, cluster: &Cluster) -> Re
         return Err(wrong(&["parallelism"], what, help));
     }
     for (key, whole) in [("heads", model.heads), ("ffn", model.ffn)] {
-        if whole % u64::from(tensor) != 0 {
+        if !whole.is_multiple_of(u64::from(tensor)) {
             let what = format!("tensor degree {tensor} does not divide {whole} {key}");
             return Err(wrong(
                 &["parallelism", "tensor"],
@@ -250,7 +249,7 @@ fn parallelism(table: &ParallelismTable, model: &Model, cluster: &Cluster) -> Re
             }
             layers.clone()
         }
-        None if model.layers % pipeline != 0 => {
+        None if !model.layers.is_multiple_of(pipeline) => {
             let what = format!("{} layers do not divide into {pipeline} equal stages", model.layers);
             let help = "say how many each stage has: layers_per_stage = [..]".to_owned();
             return Err(wrong(&["parallelism", "pipeline"], what, help));
@@ -336,65 +335,6 @@ fn timing(table: &TimingTable) -> Result<Timing, Wrong> {
     within(&["timing", "efficiency_percent"], efficiency_percent.into(), 100)?;
     let flops_per_second = (peak_flops / 100).saturating_mul(efficiency_percent.into()).max(1);
     Ok(Timing { flops_per_second, peak_flops, efficiency_percent })
-}
-
-fn prefix(text: &str) -> Result<Prefix, Wrong> {
-    let refuse = |what: String| {
-        wrong(&["cluster", "addresses"], what, "a network such as 198.18.0.0/15 or 2001:2::/48".to_owned())
-    };
-    let parsed = text.split_once('/').and_then(|(network, length)| {
-        Some(Prefix { network: network.parse().ok()?, length: length.parse().ok()? })
-    });
-    let prefix = parsed.ok_or_else(|| refuse(format!("`{text}` is not a network")))?;
-    let (bits, width) = match prefix.network {
-        IpAddr::V4(network) => (u128::from(network.to_bits()) << 96, 32),
-        IpAddr::V6(network) => (network.to_bits(), 128),
-    };
-    let host_part = bits.checked_shl(prefix.length.into()).unwrap_or(0);
-    match prefix.length {
-        length if length > width => Err(refuse(format!("/{length} is longer than an address"))),
-        length if host_part != 0 => {
-            Err(refuse(format!("{} is not the first address of a /{length}", prefix.network)))
-        }
-        _ => Ok(prefix),
-    }
-}
-
-fn quantity<T: FromStr<Err = UnitError>>(
-    keys: &[&'static str],
-    text: Option<&str>,
-    default: &str,
-) -> Result<T, Wrong> {
-    text.unwrap_or(default).parse().map_err(|error: UnitError| Wrong {
-        keys: keys.to_vec(),
-        what: format!("{}: {error}", keys.join(".")),
-        help: None,
-    })
-}
-
-/// The place of a value among those that are known; the first is the default.
-fn choice(keys: &[&'static str], text: Option<&str>, known: &[&str]) -> Result<usize, Wrong> {
-    let text = text.unwrap_or(known[0]);
-    known.iter().position(|known| *known == text).ok_or_else(|| {
-        let what = format!("{} `{text}` is not available in this version", keys.join("."));
-        wrong(keys, what, did_you_mean(text, known.iter().copied()))
-    })
-}
-
-fn positive(keys: &[&'static str], value: u64) -> Result<(), Wrong> {
-    within(keys, value, u64::MAX)
-}
-
-fn within(keys: &[&'static str], value: u64, most: u64) -> Result<(), Wrong> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    let help = if most == u64::MAX { "at least 1".to_owned() } else { format!("between 1 and {most}") };
-    Err(wrong(keys, format!("{} is out of range", keys.join(".")), help))
-}
-
-fn wrong(keys: &[&'static str], what: String, help: String) -> Wrong {
-    Wrong { keys: keys.to_vec(), what, help: Some(help) }
 }
 
 /// The version of the plan format.
