@@ -12,5 +12,5 @@ pub use host::{
     ClassCounts, Clock, End, HostOutcome, IntervalBin, Intervals, LatencyKind, LatencySamples, Mode,
     NicOutcome, OperationTime, ReceivedFlow, SentFlow, Span, Speed, StepEnd,
 };
-pub use run::{ClassOutcome, Collective, FlowOutcome, RankTime, RunOutcome};
+pub use run::{ClassOutcome, Collective, FlowOutcome, HostLatency, RankTime, RunOutcome};
 pub use samples::{Samples, SamplesError};

@@ -8,10 +8,10 @@ use traces::id::{GroupId, HostId, QueuePairId, Rank};
 use traces::origin::{Class, Operation};
 
 use super::host::{
-    ClassCounts, Clock, End, HostOutcome, LatencySamples, Mode, NicOutcome, ReceivedFlow, SCHEMA_VERSION,
-    SentFlow, Span, StepEnd,
+    ClassCounts, Clock, End, HostOutcome, LatencyKind, LatencySamples, Mode, NicOutcome, ReceivedFlow,
+    SCHEMA_VERSION, SentFlow, Span, StepEnd,
 };
-use super::samples::SamplesError;
+use super::samples::{Samples, SamplesError};
 
 /// Everything that a run measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +47,9 @@ pub struct RunOutcome {
     pub flows: Vec<FlowOutcome>,
     /// Latencies by kind and class; those of all classes together have no class and stand first of their kind.
     pub latency: Vec<LatencySamples>,
+    /// The same of each host, all classes together.
+    #[serde(default)]
+    pub host_latency: Vec<HostLatency>,
     /// Operations with all their ranks, in the order of their start.
     pub collectives: Vec<Collective>,
     /// When ranks ended each training step.
@@ -55,6 +58,18 @@ pub struct RunOutcome {
     pub computes: Vec<Span>,
     /// Operations and spans for which hosts had no room.
     pub left_off: u64,
+}
+
+/// Latencies of one kind that one host took, over all classes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostLatency {
+    /// The host: the sender for lateness and completion, else the receiver.
+    #[schemars(with = "u32")]
+    pub host: HostId,
+    /// Between what.
+    pub kind: LatencyKind,
+    /// The samples.
+    pub samples: Samples,
 }
 
 /// A class of traffic over all hosts.
@@ -162,6 +177,13 @@ impl RunOutcome {
             classes: classes(&hosts),
             flows: flows(&hosts),
             latency: latency(&hosts)?,
+            host_latency: hosts
+                .iter()
+                .map(host_latency)
+                .collect::<Result<Vec<_>, _>>()?
+                .into_iter()
+                .flatten()
+                .collect(),
             collectives,
             steps: hosts.iter().flat_map(|host| host.steps.iter().cloned()).collect(),
             computes: hosts.iter().flat_map(|host| host.computes.iter().copied()).collect(),
@@ -256,6 +278,18 @@ fn latency(hosts: &[HostOutcome]) -> Result<Vec<LatencySamples>, SamplesError> {
         }
     }
     Ok(merged.into_iter().map(|((kind, class), samples)| LatencySamples { kind, class, samples }).collect())
+}
+
+fn host_latency(host: &HostOutcome) -> Result<Vec<HostLatency>, SamplesError> {
+    let mut merged: BTreeMap<LatencyKind, Samples> = BTreeMap::new();
+    for part in &host.latency {
+        let sum = match merged.get(&part.kind) {
+            Some(sum) => part.samples.merged(sum)?,
+            None => part.samples.clone(),
+        };
+        merged.insert(part.kind, sum);
+    }
+    Ok(merged.into_iter().map(|(kind, samples)| HostLatency { host: host.host, kind, samples }).collect())
 }
 
 fn collectives(hosts: &[HostOutcome]) -> BTreeMap<(u32, Class, GroupId, u32), Collective> {
