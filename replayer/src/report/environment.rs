@@ -4,8 +4,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::summary::Reasons;
-
 /// The version of the run's `manifest.json`.
 pub const RUN_MANIFEST_VERSION: u32 = 1;
 
@@ -32,11 +30,27 @@ pub struct RunManifest {
     pub started_unix_ns: u64,
     /// Whether it ended early.
     pub partial: bool,
+    /// How good the clocks are: `T0` (one for all) to `T3` (round trips only).
+    pub clock_tier: String,
+    /// The most that one host's instant may be off another's.
+    pub clock_uncertainty_ns: u64,
     /// Each host that took part.
     pub hosts: Vec<HostManifest>,
-    /// Absent keys, and why.
-    #[serde(default, skip_serializing_if = "Reasons::is_empty")]
-    pub reason: Reasons,
+}
+
+/// What a run cannot know of itself, given by who started it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The run's name: see [`super::folder::run_name`].
+    pub run: String,
+    /// The program, with its version.
+    pub program: String,
+    /// What was typed.
+    pub command: Vec<String>,
+    /// When the run started, in nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// Each host that took part.
+    pub hosts: Vec<HostManifest>,
 }
 
 /// Where one of the plan's hosts was played.
@@ -44,12 +58,10 @@ pub struct RunManifest {
 pub struct HostManifest {
     /// Its name in the plan.
     pub host: String,
-    /// The addresses of its NICs in this run.
+    /// The addresses of its NICs in this run, in the order of the NICs.
     pub addresses: Vec<String>,
     /// What its frames were sent and received with.
     pub backend: String,
     /// The operating system's kernel.
     pub kernel: String,
-    /// How good its clock is: `T0` to `T3`.
-    pub clock_tier: String,
 }

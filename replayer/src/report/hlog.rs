@@ -15,7 +15,7 @@ pub(super) fn write<'a>(
     mut output: &mut dyn Write,
     started_unix_ns: u64,
     duration_ns: u64,
-    histograms: impl IntoIterator<Item = (String, &'a Histogram<u64>)>,
+    histograms: impl IntoIterator<Item = (&'a str, &'a Histogram<u64>)>,
 ) -> io::Result<()> {
     let started = UNIX_EPOCH + Duration::from_nanos(started_unix_ns);
     let mut serializer = V2DeflateSerializer::new();
@@ -28,7 +28,7 @@ pub(super) fn write<'a>(
         "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"",
     )?;
     for (name, histogram) in histograms {
-        let tag = Tag::new(&name).ok_or_else(|| {
+        let tag = Tag::new(name).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("`{name}` has a comma, a space or a line end"),
@@ -59,7 +59,7 @@ mod tests {
         }
         let empty = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).unwrap();
         let mut log = Vec::new();
-        let named = [("response/pp_forward".to_owned(), &histogram), ("service".to_owned(), &empty)];
+        let named = [("response/pp_forward", &histogram), ("service", &empty)];
         write(&mut log, 1_700_000_000_123_000_000, 71_250_000, named).unwrap();
         let entries: Vec<_> = IntervalLogIterator::new(&log).map(Result::unwrap).collect();
         let [
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_name_that_would_break_the_line_is_refused() {
         let histogram = Histogram::new_with_bounds(1, 1_000, 2).unwrap();
-        let error = write(&mut Vec::new(), 0, 0, [("two words".to_owned(), &histogram)]).unwrap_err();
+        let error = write(&mut Vec::new(), 0, 0, [("two words", &histogram)]).unwrap_err();
         assert!(error.to_string().contains("`two words`"), "{error}");
     }
 }

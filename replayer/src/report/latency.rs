@@ -2,6 +2,8 @@
 
 use hdrhistogram::Histogram;
 
+use crate::outcome::LatencyKind;
+
 /// A percentile: how reports name it, and the quantile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Percentile {
@@ -25,6 +27,16 @@ impl Percentile {
     /// Why it is absent.
     pub(super) fn reason(self, count: u64) -> String {
         format!("n (1 - p) >= {BEYOND} needs {} samples, there are {count}", self.least_count)
+    }
+}
+
+/// The name of a kind as JSON, tables and tags write it.
+pub(super) const fn kind_name(kind: LatencyKind) -> &'static str {
+    match kind {
+        LatencyKind::Response => "response",
+        LatencyKind::Service => "service",
+        LatencyKind::Lateness => "lateness",
+        LatencyKind::Completion => "completion",
     }
 }
 

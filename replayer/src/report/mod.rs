@@ -5,6 +5,7 @@
 
 mod bandwidth;
 mod latency;
+mod directory;
 mod lanes;
 pub mod planned;
 pub mod summary;
@@ -17,12 +18,18 @@ mod palette;
 mod plot;
 mod html;
 pub mod folder;
+mod collect;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 use traces::id::NicId;
 use traces::unit::Nanos;
 
 use self::environment::RunManifest;
+use self::folder::{RunFolder, RunFolderError};
 use self::lanes::Lanes;
 use self::planned::PlannedCurve;
 use self::rows::{FlowRow, IntervalRow};
@@ -43,6 +50,31 @@ pub struct Report {
     throughput: Vec<Curve>,
     planned: Option<PlannedCurve>,
     timeline: Option<Timeline>,
+}
+
+impl Report {
+    /// Writes the run's folder into the folder `above`, whole or not at all, and returns where it is.
+    ///
+    /// # Errors
+    /// [`RunFolderError`] when it can not be written, or a folder of the run's name exists.
+    pub fn write(&self, above: &Path) -> Result<PathBuf, RunFolderError> {
+        let folder = RunFolder::create(above, &self.summary.run)?;
+        folder.write("manifest.json", |output| json(output, &self.manifest))?;
+        folder.write("summary.json", |output| json(output, &self.summary))?;
+        folder.write("flows.csv", |output| rows::write_flows(output, &self.flows))?;
+        folder.write("intervals.ndjson", |output| rows::write_intervals(output, &self.intervals))?;
+        folder.write("latency.hlog", |output| {
+            let histograms = self.histograms.iter().map(|one| (one.tag.as_str(), &one.histogram));
+            hlog::write(output, self.summary.started_unix_ns, self.summary.duration_ns, histograms)
+        })?;
+        folder.write("report.html", |output| output.write_all(html::page(self).as_bytes()))?;
+        folder.finish()
+    }
+}
+
+fn json(output: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *output, document)?;
+    output.write_all(b"\n")
 }
 
 /// A histogram and its tag in the interval log.
@@ -72,3 +104,5 @@ struct Timeline {
 
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod tests;

@@ -30,29 +30,33 @@ pub struct FlowRow {
     pub data_frames_rx: u64,
     /// Data frames sent again.
     pub data_frames_retransmitted: u64,
-    /// Data frames that had not arrived when the run had drained.
-    pub data_frames_lost: u64,
+    /// Data frames that had not arrived when the run had drained; unknown if one end did not report.
+    pub data_frames_lost: Option<u64>,
     /// Data frames that arrived again.
     pub data_frames_duplicated: u64,
     /// Data frames that arrived after one that was sent later.
     pub frame_sequence_error: u64,
-    /// Payload sent, each byte once.
+    /// Payload sent, retransmissions included.
     pub tx_bytes: u64,
-    /// Payload received, each byte once.
+    /// Payload received, duplicates included.
     pub rx_bytes: u64,
     /// Messages sent.
     pub message_tx: u64,
     /// Messages that arrived whole.
     pub message_complete_rx: u64,
+    /// Acknowledgements that its sender received.
+    pub ack_rx: u64,
+    /// Negative acknowledgements that its sender received.
+    pub nak_rx: u64,
+    /// Times that no acknowledgement came in time.
+    pub timeouts: u64,
     /// Arriving frames that a switch had marked as congested.
     pub ecn_ce_rx: u64,
-    /// From the first departure to the last arrival.
+    /// From the intended time of the first frame to the last arrival.
     pub flow_completion_time_ns: Option<u64>,
-    /// The smallest response time.
+    /// The smallest service time.
     pub min_latency_ns: Option<u64>,
-    /// The median response time.
-    pub p50_latency_ns: Option<u64>,
-    /// The largest response time.
+    /// The largest service time.
     pub max_latency_ns: Option<u64>,
     /// The first departure, from the start of the run.
     pub first_timestamp_ns: Option<u64>,
@@ -71,15 +75,22 @@ pub struct IntervalRow {
     pub start_ns: u64,
     /// How long it was.
     pub duration_ns: u64,
-    /// Payload sent in it, each byte once.
+    /// Payload sent in it, retransmissions included.
     pub payload_bytes_sent: u64,
-    /// Payload received in it, each byte once.
+    /// Payload received in it, duplicates included.
     pub payload_bytes_received: u64,
     /// Frames sent in it.
     pub frames_sent: u64,
     /// Frames received in it.
     pub frames_received: u64,
+    /// Bytes of whole frames sent in it.
+    pub frame_bytes_sent: u64,
+    /// Bytes of whole frames received in it.
+    pub frame_bytes_received: u64,
 }
+
+/// The version of the lines of `intervals.ndjson`.
+pub const INTERVALS_VERSION: u32 = 1;
 
 /// Writes `flows.csv`.
 pub(super) fn write_flows(output: &mut dyn Write, flows: &[FlowRow]) -> io::Result<()> {
@@ -116,17 +127,19 @@ impl FlowRow {
             ("data_frames_tx", self.data_frames_tx.to_string()),
             ("data_frames_rx", self.data_frames_rx.to_string()),
             ("data_frames_retransmitted", self.data_frames_retransmitted.to_string()),
-            ("data_frames_lost", self.data_frames_lost.to_string()),
+            ("data_frames_lost", optional(self.data_frames_lost)),
             ("data_frames_duplicated", self.data_frames_duplicated.to_string()),
             ("frame_sequence_error", self.frame_sequence_error.to_string()),
             ("tx_bytes", self.tx_bytes.to_string()),
             ("rx_bytes", self.rx_bytes.to_string()),
             ("message_tx", self.message_tx.to_string()),
             ("message_complete_rx", self.message_complete_rx.to_string()),
+            ("ack_rx", self.ack_rx.to_string()),
+            ("nak_rx", self.nak_rx.to_string()),
+            ("timeouts", self.timeouts.to_string()),
             ("ecn_ce_rx", self.ecn_ce_rx.to_string()),
             ("flow_completion_time_ns", optional(self.flow_completion_time_ns)),
             ("min_latency_ns", optional(self.min_latency_ns)),
-            ("p50_latency_ns", optional(self.p50_latency_ns)),
             ("max_latency_ns", optional(self.max_latency_ns)),
             ("first_timestamp_ns", optional(self.first_timestamp_ns)),
             ("last_timestamp_ns", optional(self.last_timestamp_ns)),
@@ -161,7 +174,7 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         let (head, row) = text.split_once('\n').unwrap();
         assert!(head.starts_with("flow_name,port_tx,port_rx,src_qp,dest_qp,group,"), "{head}");
-        assert_eq!(row, "qp3,,,0,0,\"data, replica 1\",0,0,0,0,0,0,0,4096,0,0,0,0,,,,9,,\n");
+        assert_eq!(row, "qp3,,,0,0,\"data, replica 1\",0,0,0,0,,0,0,4096,0,0,0,0,0,0,0,,,9,,\n");
     }
 
     #[test]

@@ -1,364 +1,406 @@
-//! A run as four hosts on one machine might give it, for tests and for looking at the page.
-
-use std::collections::BTreeMap;
+//! A run as four hosts on one machine might give it: pipeline 2 x data 2, two steps. For tests of the report.
 
 use hdrhistogram::Histogram;
-use traces::id::{NicId, Rank};
+use traces::id::{GroupId, HostId, NicId, QueuePairId, Rank};
+use traces::manifest::{self, ClassTotals, Group, Manifest, QueuePair, Totals, Transport};
 use traces::origin::{Class, Operation};
-use traces::unit::Nanos;
 
-use super::environment::{HostManifest, RunManifest};
-use super::lanes::{Activity, Lanes};
-use super::rows::{FlowRow, IntervalRow};
-use super::summary::*;
-use super::{Curve, Report, Tagged, Timeline};
+use super::Report;
+use super::environment::{Circumstances, HostManifest};
+use crate::outcome::host::SCHEMA_VERSION;
+use crate::outcome::samples::empty_histogram;
+use crate::outcome::{
+    ClassCounts, Clock, End, HostOutcome, IntervalBin, Intervals, LatencyKind, LatencySamples, Mode,
+    NicOutcome, OperationTime, ReceivedFlow, RunOutcome, Samples, SentFlow, Span, StepEnd,
+};
 
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 33
-}
-
-fn hist(
-    kind: &str,
-    class: Option<Class>,
-    base: u64,
-    spread: u64,
-    n: u64,
-    seed: u64,
-) -> (LatencySummary, Histogram<u64>) {
-    let mut h = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
-    let mut s = seed;
-    let (mut min, mut max) = (u64::MAX, 0);
-    for _ in 0..n {
-        let tail = match random(&mut s) % 1000 {
-            0 => 400,
-            1..10 => 40,
-            10..100 => 6,
-            _ => 1,
-        };
-        let v = base + random(&mut s) % (spread * tail);
-        min = min.min(v);
-        max = max.max(v);
-        h.record(v).unwrap();
-    }
-    let [a, b, c] = super::latency::PERCENTILES.map(|p| p.of(&h, min, max));
-    let mut reason = BTreeMap::new();
-    for (v, p) in [a, b, c].iter().zip(super::latency::PERCENTILES) {
-        if v.is_none() {
-            reason.insert(format!("{}_ns", p.key), p.reason(n));
-        }
-    }
-    (
-        LatencySummary {
-            kind: kind.into(),
-            class,
-            nic: None,
-            tier: "T0".into(),
-            uncertainty_ns: Some(0),
-            count: n,
-            min_ns: Some(min),
-            p50_ns: a,
-            p99_ns: b,
-            p999_ns: c,
-            max_ns: Some(max),
-            saturated: 0,
-            reason,
-        },
-        h,
-    )
-}
-
+/// The report of the run.
 pub(super) fn report() -> Report {
-    let mut latency = Vec::new();
-    let mut histograms = Vec::new();
-    for (kind, base, spread) in
-        [("response", 31_000, 40_000), ("service", 22_000, 15_000), ("lateness", 900, 20_000)]
-    {
-        let (l, h) = hist(kind, None, base, spread, 48_200, 1);
-        latency.push(l);
-        histograms.push(Tagged { tag: kind.into(), histogram: h });
-        for (class, n) in [
-            (Class::DpGradients, 34_000),
-            (Class::PpForward, 7_100),
-            (Class::PpBackward, 7_100),
-            (Class::TiedEmbedding, 800),
-        ] {
-            let (l, h) = hist(kind, Some(class), base, spread, n, n);
-            latency.push(l);
-            histograms.push(Tagged { tag: format!("{kind}/{class}"), histogram: h });
-        }
-    }
-    let nics: Vec<_> = (0..4_u32)
-        .map(|id| NicSummary {
-            id,
-            host: format!("host{id}"),
-            name: format!("host{id}-nic0"),
-            address: Some(format!("198.18.0.{}", id + 1)),
-            link_bps: 10_000_000_000,
-            frames_sent: 12_050 + u64::from(id),
-            frames_received: 12_050,
-            payload_bytes_sent: 49_283_072,
-            payload_bytes_received: 49_283_072,
-            frame_bytes_sent: 50_000_000,
-            frame_bytes_received: 50_000_000,
-            throughput_sent_bps: Some(3_120_000_000),
-            throughput_received_bps: Some(3_120_000_000),
-            peak_sent_bps: Some(9_100_000_000),
-            lost: 0,
-            duplicated: 0,
-            reordered: u64::from(id),
-            late: 231,
-            retransmitted: 1,
-            unmatched: 0,
-            congestion_marks: 0,
-            reason: Reasons::new(),
-        })
-        .collect();
-    let class = |class, messages, bytes, bps| ClassSummary {
-        class,
-        messages,
-        frames_sent: 100,
-        frames_received: 100,
-        payload_bytes_sent: bytes,
-        payload_bytes_received: bytes,
-        throughput_bps: Some(bps),
-        lost: 0,
-        duplicated: 0,
-        reordered: 0,
-        reason: Reasons::new(),
-    };
-    let classes = vec![
-        class(Class::DpGradients, 96, 120_000_000, 7_600_000_000),
-        class(Class::PpForward, 32, 33_554_432, 2_100_000_000),
-        class(Class::PpBackward, 32, 33_554_432, 2_100_000_000),
-        class(Class::TiedEmbedding, 8, 9_000_000, 400_000_000),
-    ];
-    let mut collectives = Vec::new();
-    let mut s = 5;
-    for instance in 0..12_u32 {
-        for (class, operation, group, group_name, ranks, bytes) in [
-            (Class::DpGradients, Operation::AllReduce, 0, "data", 2, 26_214_400),
-            (Class::PpForward, Operation::SendReceive, 4, "pipeline", 2, 4_194_304),
-        ] {
-            let time = 9_000_000 + random(&mut s) % 3_000_000;
-            let alg = super::bandwidth::rate(traces::unit::Bytes(bytes), Nanos(time)).unwrap();
-            let factor = super::bandwidth::Factor::of(operation, ranks);
-            collectives.push(CollectiveSummary {
-                step: 0,
-                class,
-                operation,
-                group,
-                group_name: group_name.into(),
-                instance,
-                ranks,
-                payload_bytes: bytes,
-                time_ns: Some(time),
-                algbw_bps: Some(alg),
-                busbw_bps: Some(factor.bus(alg)),
-                factor: factor.formula.into(),
-                reason: Reasons::new(),
-            });
-        }
-    }
-    let steps = (0..2_u32)
-        .map(|step| StepSummary {
-            step,
-            time_ns: Some(61_234_000 + u64::from(step) * 4_000_000),
-            planned_ns: 52_000_000,
-            ideal_ns: 40_000_000,
-            ratio_to_planned: Some(1.178),
-            ratio_to_ideal: Some(1.531),
-            reason: Reasons::new(),
-        })
-        .collect();
-    let reconciliation = nics
-        .iter()
-        .flat_map(|nic| {
-            [
-                ("payload_bytes_sent", 49_283_072, 49_283_072),
-                ("frames_received", 12_050, 12_050 + u64::from(nic.id == 2)),
-            ]
-            .map(|(figure, expected, counted)| Reconciliation {
-                nic: nic.name.clone(),
-                figure: figure.into(),
-                against: "plan".into(),
-                expected,
-                counted,
-                equal: expected == counted,
-                explanation: (expected != counted).then(|| "1 frame was sent again".to_owned()),
-            })
-        })
-        .collect();
-    let throughput = (0..4_u32)
-        .map(|id| {
-            let wave = |phase: u64, seed: u64| {
-                let mut s = seed;
-                (0..130_u64)
-                    .map(|t| {
-                        if (t + phase) % 65 > 20 && (t + phase) % 65 < 50 {
-                            400_000 + random(&mut s) % 500_000
-                        } else {
-                            random(&mut s) % 20_000
-                        }
-                    })
-                    .collect::<Vec<_>>()
-            };
-            Curve {
-                id: NicId(id),
-                name: format!("host{id}-nic0"),
-                bin: Nanos(1_000_000),
-                sent: wave(u64::from(id) * 5, 3),
-                received: wave(u64::from(id) * 5 + 2, 9),
-            }
-        })
-        .collect();
-    let mut planned = Lanes::new(Nanos(0), Nanos(52_000_000));
-    let mut measured = Lanes::new(Nanos(0), Nanos(65_000_000));
-    for rank in 0..4_u32 {
-        for (lanes, k) in [(&mut planned, 100), (&mut measured, 125)] {
-            for m in 0..4_u64 {
-                let at = (m * 5_000_000 + u64::from(rank / 2) * 5_500_000) * k / 100;
-                lanes.add(Rank(rank), Activity::Compute, Nanos(at), Nanos(at + 4_500_000 * k / 100));
-                lanes.add(
-                    Rank(rank),
-                    Activity::Class(Class::PpForward),
-                    Nanos(at + 4_500_000 * k / 100),
-                    Nanos(at + 5_500_000 * k / 100),
-                );
-                let back = at + 24_000_000 * k / 100;
-                lanes.add(Rank(rank), Activity::Class(Class::PpBackward), Nanos(back), Nanos(back + 700_000));
-            }
-            lanes.add(
-                Rank(rank),
-                Activity::Compute,
-                Nanos(24_000_000 * k / 100),
-                Nanos(41_000_000 * k / 100),
-            );
-            lanes.add(
-                Rank(rank),
-                Activity::Class(Class::DpGradients),
-                Nanos(33_000_000 * k / 100),
-                Nanos(51_000_000 * k / 100),
-            );
-            lanes.add(
-                Rank(rank),
-                Activity::Class(Class::TiedEmbedding),
-                Nanos(50_000_000 * k / 100),
-                Nanos(51_900_000 * k / 100),
-            );
-        }
-    }
-    let flows = (0..8_u32)
-        .map(|id| FlowRow {
-            flow_name: format!("qp{id}"),
-            port_tx: format!("host{}-nic0", id / 2),
-            port_rx: format!("host{}-nic0", 3 - id / 2),
-            src_qp: 100 + id,
-            dest_qp: 200 + id,
-            group: "data 0".into(),
-            rx_bytes: 1_000_000 * u64::from(id + 1),
-            message_complete_rx: 40,
-            flow_completion_time_ns: Some(61_000_000),
-            p50_latency_ns: Some(44_000),
-            max_latency_ns: Some(2_100_000),
-            ..FlowRow::default()
-        })
-        .collect();
-    let summary = Summary {
-        schema_version: SCHEMA_VERSION,
-        run: "run-20260314T150926Z-00c0ffee".into(),
-        program: "tokenwire 0.1.0".into(),
-        plan: "demo".into(),
-        plan_digest: "sha256:4f1c".into(),
-        mode: "dependency".into(),
-        speed: None,
-        partial: false,
-        reason: Reasons::new(),
+    Report::new(&outcome(), &trace(), None, &circumstances()).unwrap()
+}
+
+pub(super) fn circumstances() -> Circumstances {
+    Circumstances {
+        run: "run-20260314T150926Z-00c0ffee".to_owned(),
+        program: "tokenwire 0.1.0".to_owned(),
+        command: ["tokenwire", "replay", "demo"].map(str::to_owned).to_vec(),
         started_unix_ns: 1_773_500_966_000_000_000,
-        duration_ns: 127_000_000,
-        planned_duration_ns: 104_000_000,
-        frames_sent: 48_204,
-        frames_received: 48_200,
-        payload_bytes_sent: 197_132_288,
-        payload_bytes_received: 197_132_288,
-        lost: 0,
-        duplicated: 0,
-        reordered: 6,
-        late: 924,
-        retransmitted: 4,
-        nics,
-        classes,
-        collectives,
-        steps,
-        latency,
-        reconciliation,
-    };
-    let manifest = RunManifest {
-        schema_version: 1,
-        run: summary.run.clone(),
-        program: summary.program.clone(),
-        command: vec!["tokenwire".into(), "demo".into()],
-        plan: "demo".into(),
-        plan_digest: "sha256:4f1c".into(),
-        seed: 7,
-        mode: "dependency".into(),
-        started_unix_ns: summary.started_unix_ns,
-        partial: false,
-        hosts: (0..4)
-            .map(|id| HostManifest {
-                host: format!("host{id}"),
-                addresses: vec![format!("198.18.0.{}", id + 1)],
-                backend: "udp, GSO and GRO".into(),
-                kernel: "Linux 6.1.0".into(),
-                clock_tier: "T0".into(),
+        hosts: (0..HOSTS)
+            .map(|host| HostManifest {
+                host: format!("host{host}"),
+                addresses: vec![format!("198.18.0.{}", host + 1)],
+                backend: "udp, GSO and GRO".to_owned(),
+                kernel: "Linux 6.1.0".to_owned(),
             })
             .collect(),
-        reason: Reasons::new(),
-    };
-    let intervals = vec![IntervalRow {
-        schema_version: 1,
-        nic: "host0-nic0".into(),
-        duration_ns: 1_000_000,
-        ..IntervalRow::default()
-    }];
-    Report {
-        summary,
-        manifest,
-        flows,
-        intervals,
-        histograms,
-        throughput,
-        planned: None,
-        timeline: Some(Timeline { step: 1, planned, measured }),
     }
 }
 
-#[test]
-fn look() {
-    let Some(folder) = std::env::var_os("TOKENWIRE_LOOK") else { return };
-    let report = report();
-    let folder = std::path::Path::new(&folder);
-    std::fs::write(folder.join("r.html"), super::html::page(&report)).unwrap();
-    std::fs::write(folder.join("r.txt"), super::text::text(&report.summary, super::text::Colour::Plain))
-        .unwrap();
-    std::fs::write(
-        folder.join("schema.json"),
-        serde_json::to_string_pretty(&super::summary::summary_schema()).unwrap(),
-    )
-    .unwrap();
+/// The manifest of the trace that was run.
+pub(super) fn trace() -> Manifest {
+    let classes = |host: u32| {
+        let pipeline = if host < 2 { Class::PpForward } else { Class::PpBackward };
+        [(Class::DpGradients, DATA_BYTES), (pipeline, PIPELINE_BYTES)]
+            .map(|(class, bytes)| ClassTotals {
+                class,
+                messages: MESSAGES,
+                frames: bytes / FRAME_BYTES,
+                payload_bytes: bytes,
+            })
+            .to_vec()
+    };
+    let payload = DATA_BYTES + PIPELINE_BYTES;
+    Manifest {
+        schema_version: manifest::FORMAT_VERSION,
+        generator: "tokenwire 0.1.0".to_owned(),
+        name: "demo".to_owned(),
+        seed: 7,
+        plan_digest: "blake3:00c0ffee".to_owned(),
+        epoch_ns: 0,
+        steps: 2,
+        duration_ns: 2 * PLANNED_STEP,
+        step_ends_ns: vec![PLANNED_STEP, 2 * PLANNED_STEP],
+        ideal_step_ns: 40 * MS,
+        transport: Transport {
+            path_mtu_bytes: 4_096,
+            mtu_bytes: 9_000,
+            dscp: 26,
+            ecn: 2,
+            ttl: 64,
+            udp_port: 4_791,
+            vlan: None,
+            payload: "pattern".to_owned(),
+            snap_bytes: None,
+        },
+        hosts: (0..HOSTS)
+            .map(|host| manifest::Host {
+                id: HostId(host),
+                name: format!("host{host}"),
+                ranks: vec![Rank(host)],
+                graph: None,
+            })
+            .collect(),
+        nics: (0..HOSTS)
+            .map(|host| manifest::Nic {
+                id: NicId(host),
+                host: HostId(host),
+                name: format!("host{host}-nic0"),
+                mac: format!("02:00:c6:12:00:0{host}"),
+                addresses: vec![format!("198.18.0.{}", host + 1)],
+                link_bps: 10_000_000_000,
+                pcap: Vec::new(),
+                frames_sent: payload / FRAME_BYTES + 2 * MESSAGES,
+                frames_received: payload / FRAME_BYTES + 2 * MESSAGES,
+                payload_bytes_sent: payload,
+                payload_bytes_received: payload,
+                frame_bytes_sent: payload + payload / FRAME_BYTES * 58,
+                frame_bytes_received: payload + payload / FRAME_BYTES * 58,
+                classes: classes(host),
+            })
+            .collect(),
+        queue_pairs: (0..2 * HOSTS)
+            .map(|pair| QueuePair {
+                id: QueuePairId(pair),
+                nic: NicId(pair % HOSTS),
+                peer: QueuePairId(peer(pair)),
+                qpn: 100 + pair,
+                source_port: 49_152,
+                first_psn: 0,
+                rkey: 0,
+                address: 0,
+                group: GroupId(if pair < HOSTS { pair % 2 } else { 2 + pair / 2 % 2 }),
+                channel: 0,
+                rank: Rank(pair % HOSTS),
+            })
+            .collect(),
+        groups: [("pipeline", [0, 2]), ("pipeline", [1, 3]), ("data", [0, 1]), ("data", [2, 3])]
+            .into_iter()
+            .zip(0..)
+            .map(|((name, ranks), id)| Group {
+                id: GroupId(id),
+                name: name.to_owned(),
+                ranks: ranks.map(Rank).to_vec(),
+                leaves_host: true,
+            })
+            .collect(),
+        totals: Totals::default(),
+    }
 }
 
-#[test]
-fn the_summary_is_what_its_schema_says() {
-    let schema = serde_json::to_value(super::summary::summary_schema()).unwrap();
-    let judge = jsonschema::validator_for(&schema).unwrap();
-    let document = serde_json::to_value(report().summary).unwrap();
-    assert!(
-        judge.is_valid(&document),
-        "{:?}",
-        judge.iter_errors(&document).map(|error| error.to_string()).collect::<Vec<_>>()
-    );
-    let mut with_null = document.clone();
-    with_null["latency"][0]["uncertainty_ns"] = serde_json::Value::Null;
-    assert!(!judge.is_valid(&with_null));
+/// What the hosts measured: one frame was lost and sent again, and one step took longer than the other.
+pub(super) fn outcome() -> RunOutcome {
+    RunOutcome::merge(7, Mode::Dependency, hosts(), &[]).unwrap()
 }
+
+pub(super) fn hosts() -> Vec<HostOutcome> {
+    (0..HOSTS).map(host).collect()
+}
+
+/// Queue pairs 0 to 3 serve the pipeline, 4 to 7 the gradients; each NIC owns one of both.
+fn peer(pair: u32) -> u32 {
+    if pair < HOSTS { (pair + 2) % HOSTS } else { pair ^ 1 }
+}
+
+fn host(number: u32) -> HostOutcome {
+    let again = u64::from(number == 2);
+    let flows = [(number, PIPELINE_BYTES), (HOSTS + number, DATA_BYTES)];
+    let pipeline = if number < 2 { Class::PpForward } else { Class::PpBackward };
+    let arriving = if number < 2 { Class::PpBackward } else { Class::PpForward };
+    HostOutcome {
+        schema_version: SCHEMA_VERSION,
+        run: 7,
+        host: HostId(number),
+        mode: Mode::Dependency,
+        end: End::Complete,
+        clock: Clock::same(),
+        start_ns: 0,
+        end_ns: 127 * MS,
+        nodes_complete: 400,
+        nodes_read: 400,
+        nics: vec![nic(number, again)],
+        classes: vec![
+            class_counts(Class::DpGradients, DATA_BYTES, DATA_BYTES, again),
+            class_counts(pipeline, PIPELINE_BYTES, 0, 0),
+            class_counts(arriving, 0, PIPELINE_BYTES, 0),
+        ],
+        sent: flows
+            .map(|(sender, bytes)| {
+                let again = if sender < HOSTS { 0 } else { again };
+                SentFlow {
+                    sender: QueuePairId(sender),
+                    messages: MESSAGES,
+                    frames: bytes / FRAME_BYTES + again,
+                    payload_bytes: bytes + again * FRAME_BYTES,
+                    frame_bytes: bytes + bytes / FRAME_BYTES * 58,
+                    stamped: bytes / FRAME_BYTES + again,
+                    retransmitted: again,
+                    acknowledgements: MESSAGES,
+                    naks: again,
+                    timeouts: 0,
+                    first_intended_ns: Some(5 * MS),
+                    first_sent_ns: Some(5 * MS + 2_000),
+                    last_sent_ns: Some(120 * MS),
+                }
+            })
+            .to_vec(),
+        received: flows
+            .map(|(receiver, bytes)| ReceivedFlow {
+                sender: QueuePairId(peer(receiver)),
+                messages: MESSAGES,
+                frames: bytes / FRAME_BYTES,
+                payload_bytes: bytes,
+                frame_bytes: bytes + bytes / FRAME_BYTES * 58,
+                stamped: bytes / FRAME_BYTES,
+                distinct: bytes / FRAME_BYTES,
+                sequence_end: bytes / FRAME_BYTES,
+                duplicated: 0,
+                reordered: u64::from(number),
+                reorder_extent: u64::from(number),
+                beyond_window: 0,
+                acknowledgements: MESSAGES,
+                naks: 0,
+                congestion_marks: 0,
+                first_ns: Some(5 * MS + 30_000),
+                last_ns: Some(120 * MS + 30_000),
+                min_latency_ns: Some(22_000 + u64::from(receiver)),
+                max_latency_ns: Some(2_100_000),
+            })
+            .to_vec(),
+        latency: latencies(number, pipeline, arriving),
+        operations: operations(number, pipeline),
+        steps: [(0, 61 * MS), (1, 127 * MS)]
+            .map(|(step, end_ns)| StepEnd {
+                rank: Rank(number),
+                step,
+                end_ns: end_ns - u64::from(number) * MS / 4,
+                planned_end_ns: u64::from(step + 1) * PLANNED_STEP,
+            })
+            .to_vec(),
+        computes: computes(number),
+        left_off: 0,
+    }
+}
+
+fn nic(number: u32, again: u64) -> NicOutcome {
+    let payload = DATA_BYTES + PIPELINE_BYTES;
+    let frames = payload / FRAME_BYTES + 2 * MESSAGES;
+    NicOutcome {
+        nic: NicId(number),
+        frames_sent: frames + again,
+        frames_received: frames,
+        frame_bytes_sent: payload + payload / FRAME_BYTES * 58,
+        frame_bytes_received: payload + payload / FRAME_BYTES * 58,
+        payload_bytes_sent: payload + again * FRAME_BYTES,
+        payload_bytes_received: payload,
+        goodput_bytes_received: payload,
+        first_sent_ns: Some(5 * MS),
+        last_sent_ns: Some(120 * MS),
+        first_received_ns: Some(5 * MS),
+        last_received_ns: Some(120 * MS),
+        late: 0,
+        congestion_marks: 0,
+        congestion_notifications: 0,
+        unmatched: 0,
+        malformed: 0,
+        icrc_errors: None,
+        intervals: Intervals { bin_ns: MS, bins: (0..127).map(|bin| interval(bin, number)).collect() },
+    }
+}
+
+/// Traffic in the last two fifths of each step, and a microbatch's now and then before.
+fn interval(bin: u64, number: u32) -> IntervalBin {
+    let within = bin % 63;
+    let mut noise = Noise(bin * 31 + u64::from(number));
+    let payload = match within {
+        38..60 => 700_000 + noise.below(400_000),
+        5..30 if within % 6 < 2 => 900_000 + noise.below(200_000),
+        _ => 0,
+    };
+    let other = if payload == 0 { 0 } else { payload - noise.below(100_000) };
+    IntervalBin {
+        frames_sent: payload / FRAME_BYTES,
+        frames_received: other / FRAME_BYTES,
+        frame_bytes_sent: payload,
+        frame_bytes_received: other,
+        payload_bytes_sent: payload,
+        payload_bytes_received: other,
+    }
+}
+
+fn class_counts(class: Class, sent: u64, received: u64, again: u64) -> ClassCounts {
+    ClassCounts {
+        messages_sent: if sent > 0 { MESSAGES } else { 0 },
+        messages_received: if received > 0 { MESSAGES } else { 0 },
+        frames_sent: sent / FRAME_BYTES + again,
+        frames_received: received / FRAME_BYTES,
+        payload_bytes_sent: sent + again * FRAME_BYTES,
+        payload_bytes_received: received,
+        stamped_sent: sent / FRAME_BYTES + again,
+        stamped_received: received / FRAME_BYTES,
+        first_ns: Some(5 * MS),
+        last_ns: Some(120 * MS),
+        ..ClassCounts::new(Some(class))
+    }
+}
+
+fn latencies(number: u32, sent: Class, arriving: Class) -> Vec<LatencySamples> {
+    let seed = u64::from(number);
+    let of = |kind, class, least, spread, count| LatencySamples {
+        kind,
+        class: Some(class),
+        samples: samples(least, spread, count, seed),
+    };
+    let mut all = Vec::new();
+    for (class, count) in [(Class::DpGradients, 6_000), (arriving, 300)] {
+        all.push(of(LatencyKind::Response, class, 31_000, 40_000, count));
+        all.push(of(LatencyKind::Service, class, 22_000, 15_000, count));
+    }
+    for (class, count) in [(Class::DpGradients, 6_000), (sent, 300)] {
+        all.push(of(LatencyKind::Lateness, class, 900, 20_000, count));
+        all.push(of(LatencyKind::Completion, class, 300_000, 900_000, count / 100));
+    }
+    all
+}
+
+/// Samples with a tail, as hosts have it.
+pub(super) fn samples(least: u64, spread: u64, count: u64, seed: u64) -> Samples {
+    let (mut noise, mut histogram) = (Noise(seed), empty_histogram());
+    let values: Vec<_> = (0..count)
+        .map(|_| {
+            let tail = match noise.below(1_000) {
+                0 => 200,
+                1..10 => 40,
+                10..100 => 6,
+                _ => 1,
+            };
+            least + noise.below(spread * tail)
+        })
+        .collect();
+    values.iter().for_each(|value| record(&mut histogram, *value));
+    let extremes = values.iter().copied().min().zip(values.iter().copied().max());
+    Samples::new(&histogram, extremes, 0, 0).unwrap()
+}
+
+fn record(histogram: &mut Histogram<u64>, value: u64) {
+    histogram.record(value).unwrap();
+}
+
+fn operations(number: u32, sent: Class) -> Vec<OperationTime> {
+    let mut all = Vec::new();
+    for step in 0..2_u32 {
+        let (start, planned) = (u64::from(step) * 61 * MS, u64::from(step) * PLANNED_STEP);
+        let slow = 100 + u64::from(step) * 8;
+        let mut add = |class, operation, group, instance, bytes, from: u64, to: u64| {
+            all.push(OperationTime {
+                rank: Rank(number),
+                step,
+                class,
+                operation,
+                group: GroupId(group),
+                instance,
+                payload_bytes: bytes,
+                ready_ns: start + from * slow / 100 * MS / 1_000,
+                complete_ns: start + to * slow / 88 * MS / 1_000,
+                planned_ready_ns: planned + from * MS / 1_000,
+                planned_complete_ns: planned + to * MS / 1_000,
+            });
+        };
+        for microbatch in 0..4_u32 {
+            let from = 4_500 + u64::from(microbatch) * 5_200;
+            for (class, offset) in [(Class::PpForward, 0), (Class::PpBackward, 21_000)] {
+                let instance = step * 8 + microbatch * 2 + u32::from(class == Class::PpBackward);
+                // The receiver is ready when the first byte arrives.
+                let wait = if class == sent { 0 } else { 150 };
+                let (from, to) = (from + offset + wait, from + offset + 900);
+                add(class, Operation::SendReceive, number % 2, instance, PIPELINE_BYTES / 8, from, to);
+            }
+        }
+        for bucket in 0..3_u32 {
+            let from = 33_000 + u64::from(bucket) * 5_800 + u64::from(number) * 40;
+            let group = 2 + number / 2;
+            let (instance, to) = (step * 3 + bucket, 33_000 + u64::from(bucket + 1) * 5_800);
+            add(Class::DpGradients, Operation::AllReduce, group, instance, DATA_BYTES / 6, from, to);
+        }
+    }
+    all
+}
+
+fn computes(number: u32) -> Vec<Span> {
+    let mut all = Vec::new();
+    for step in 0..2_u32 {
+        let (start, planned) = (u64::from(step) * 61 * MS, u64::from(step) * PLANNED_STEP);
+        for microbatch in 0..4_u64 {
+            for offset in [0, 21_000] {
+                let from = (microbatch * 5_200 + u64::from(number / 2) * 6_000 + offset) * MS / 1_000;
+                all.push(Span {
+                    rank: Rank(number),
+                    step,
+                    start_ns: start + from * 11 / 10,
+                    end_ns: start + (from + 4_500_000) * 11 / 10,
+                    planned_start_ns: planned + from,
+                    planned_end_ns: planned + from + 4_500_000,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// Numbers that look random and are always the same (Knuth's linear congruence).
+struct Noise(u64);
+
+impl Noise {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end.max(1)
+    }
+}
+
+const HOSTS: u32 = 4;
+const MS: u64 = 1_000_000;
+const PLANNED_STEP: u64 = 52 * MS;
+const FRAME_BYTES: u64 = 4_096;
+const MESSAGES: u64 = 48;
+/// What a host sends of each kind in the whole run.
+const DATA_BYTES: u64 = 6_000 * FRAME_BYTES;
+const PIPELINE_BYTES: u64 = 1_600 * FRAME_BYTES;

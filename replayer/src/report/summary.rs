@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use traces::origin::{Class, Operation};
 
+use crate::outcome::LatencyKind;
+
 /// The version of `summary.json` that this program writes and reads.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -35,7 +37,7 @@ pub struct Summary {
     pub plan_digest: String,
     /// What drove the sending: `dependency` or `timed`.
     pub mode: String,
-    /// How many times faster than the trace the frames were to be sent; in timed mode.
+    /// How many times faster than the trace the frames were to be sent; absent in dependency mode, which follows no schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
     /// Whether the run ended before all of the trace was replayed.
@@ -45,7 +47,7 @@ pub struct Summary {
     pub reason: Reasons,
     /// When the run started, in nanoseconds since 1970.
     pub started_unix_ns: u64,
-    /// From the common start of all agents to the last event that any of them counted.
+    /// From the common start to the instant at which the last host had done its own work; drains do not count.
     pub duration_ns: u64,
     /// The duration of the same trace in the plan's timeline.
     pub planned_duration_ns: u64,
@@ -53,10 +55,12 @@ pub struct Summary {
     pub frames_sent: u64,
     /// Frames received, all NICs, duplicates included.
     pub frames_received: u64,
-    /// Payload sent, all NICs, each byte counted once however often it was sent.
+    /// Payload sent, all NICs, retransmissions included.
     pub payload_bytes_sent: u64,
-    /// Payload received, all NICs, each byte counted once however often it arrived.
+    /// Payload received, all NICs, duplicates included.
     pub payload_bytes_received: u64,
+    /// Payload received that was new, all NICs: what messages are made of.
+    pub goodput_bytes_received: u64,
     /// Frames that had not arrived when the run had drained.
     pub lost: u64,
     /// Frames that arrived again.
@@ -71,11 +75,11 @@ pub struct Summary {
     pub nics: Vec<NicSummary>,
     /// Each class of traffic.
     pub classes: Vec<ClassSummary>,
-    /// Each collective that completed.
+    /// Each collective that a rank had part in, in order of their start.
     pub collectives: Vec<CollectiveSummary>,
     /// Each training step.
     pub steps: Vec<StepSummary>,
-    /// Each latency histogram: one per kind over everything, then one per kind and class, then one per kind and receiving NIC.
+    /// Each latency histogram: one per kind over everything, one per kind and class, one per kind and host.
     pub latency: Vec<LatencySummary>,
     /// What was planned against what was counted, on each NIC.
     pub reconciliation: Vec<Reconciliation>,
@@ -99,10 +103,12 @@ pub struct NicSummary {
     pub frames_sent: u64,
     /// Frames received, duplicates included.
     pub frames_received: u64,
-    /// Payload sent, each byte once.
+    /// Payload sent, retransmissions included.
     pub payload_bytes_sent: u64,
-    /// Payload received, each byte once.
+    /// Payload received, duplicates included.
     pub payload_bytes_received: u64,
+    /// Payload received that was new.
+    pub goodput_bytes_received: u64,
     /// Bytes of whole frames sent, as in a capture, retransmissions included.
     pub frame_bytes_sent: u64,
     /// Bytes of whole frames received, as in a capture, duplicates included.
@@ -113,6 +119,9 @@ pub struct NicSummary {
     /// Payload received over the run's duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput_received_bps: Option<u64>,
+    /// New payload received over the run's duration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<u64>,
     /// Payload sent in the busiest interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_sent_bps: Option<u64>,
@@ -122,14 +131,21 @@ pub struct NicSummary {
     pub duplicated: u64,
     /// Frames to it that arrived after one that was sent later on their queue pair.
     pub reordered: u64,
-    /// Frames that it sent later than intended by more than the tolerance.
+    /// Frames that it sent later than intended by more than the tolerance; in timed mode.
     pub late: u64,
     /// Frames that it sent again.
     pub retransmitted: u64,
     /// Frames to it that no queue pair of the trace explains.
     pub unmatched: u64,
+    /// Frames to it that could not be taken apart.
+    pub malformed: u64,
     /// Frames to it whose ECN field said that a switch was congested.
     pub congestion_marks: u64,
+    /// Congestion notifications to it.
+    pub congestion_notifications: u64,
+    /// Frames to it whose invariant CRC is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icrc_errors: Option<u64>,
     /// Absent keys, and why.
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     pub reason: Reasons,
@@ -138,26 +154,30 @@ pub struct NicSummary {
 /// What one class of traffic did, over all NICs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassSummary {
-    /// The class.
-    pub class: Class,
+    /// The class; absent for data frames whose class could not be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
     /// Messages that arrived whole.
     pub messages: u64,
-    /// Frames sent.
+    /// Data frames sent, retransmissions included.
     pub frames_sent: u64,
-    /// Frames received.
+    /// Data frames received, duplicates included.
     pub frames_received: u64,
-    /// Payload sent, each byte once.
+    /// Payload sent, retransmissions included.
     pub payload_bytes_sent: u64,
-    /// Payload received, each byte once.
+    /// Payload received, duplicates included.
     pub payload_bytes_received: u64,
-    /// Payload received over the run's duration.
+    /// From its first data frame to its last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_ns: Option<u64>,
+    /// Payload received over `active_ns`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput_bps: Option<u64>,
-    /// Frames that had not arrived when the run had drained.
+    /// Stamped frames that had not arrived when the run had drained.
     pub lost: u64,
-    /// Frames that arrived again.
+    /// Stamped frames that arrived again.
     pub duplicated: u64,
-    /// Frames that arrived after one that was sent later on their queue pair.
+    /// Stamped frames that arrived after one that was sent later on their queue pair.
     pub reordered: u64,
     /// Absent keys, and why.
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
@@ -183,9 +203,12 @@ pub struct CollectiveSummary {
     pub ranks: u64,
     /// What the operation means: S.
     pub payload_bytes: u64,
-    /// From the instant at which its last member was ready to the last member's completion.
+    /// From the instant at which the last member that gives data was ready to the last member's completion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<u64>,
+    /// The same in the plan's timeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned_ns: Option<u64>,
     /// Algorithm bandwidth: S over time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algbw_bps: Option<u64>,
@@ -226,19 +249,20 @@ pub struct StepSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
     /// What was timed: `response` (from the intended departure to the arrival), `service` (from the actual departure to
-    /// the arrival) or `lateness` (from the intended to the actual departure).
-    pub kind: String,
+    /// the arrival), `lateness` (from the intended to the actual departure) or `completion` (of a message, from the instant
+    /// at which it was ready to its acknowledgement).
+    pub kind: LatencyKind,
     /// The class of traffic; absent for all classes together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// The name of the NIC that received; absent for all NICs together.
+    /// The name of the host that took the samples: the sender for `lateness` and `completion`, else the receiver; absent
+    /// for all hosts together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nic: Option<String>,
+    pub host: Option<String>,
     /// How good the clocks are: `T0` (both ends read one clock), `T1` (disciplined), `T2` (estimated in band), `T3` (none).
     pub tier: String,
     /// How far any value can be off for the clocks' sake.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uncertainty_ns: Option<u64>,
+    pub uncertainty_ns: u64,
     /// Samples.
     pub count: u64,
     /// The exact smallest value.
@@ -258,6 +282,8 @@ pub struct LatencySummary {
     pub max_ns: Option<u64>,
     /// Samples above the histogram's range: they count as the largest value that it can hold.
     pub saturated: u64,
+    /// Pairs of instants in the wrong order, which are no samples: above zero, the clocks cannot be trusted.
+    pub negative: u64,
     /// Absent keys, and why.
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     pub reason: Reasons,
@@ -270,7 +296,7 @@ pub struct Reconciliation {
     pub nic: String,
     /// What is compared: `payload_bytes_sent`, `frames_received`, ...
     pub figure: String,
-    /// What the other side of the comparison is: `plan`, `kernel`.
+    /// Whose figure is expected: the `plan`'s, or what the `senders` counted.
     pub against: String,
     /// What was expected.
     pub expected: u64,

@@ -1,9 +1,12 @@
 //! The summary as a terminal shows it at the end of a run: a hundred columns, no colour unless asked.
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
+use traces::origin::Class;
 use traces::unit::{BitRate, Bytes, Nanos};
 
-use super::summary::{LatencySummary, Summary};
+use super::latency::kind_name;
+use super::summary::{LatencySummary, NicSummary, Summary};
+use crate::outcome::LatencyKind;
 
 /// Whether text may carry ANSI escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,7 @@ pub(super) fn ran(summary: &Summary) -> String {
 }
 
 fn steps(summary: &Summary) -> Table {
-    let mut table = table(&["step", "time", "planned", "compute alone", "time/planned", "time/ideal"]);
+    let mut table = table(&["step", "time", "planned", "ideal", "time/planned", "time/ideal"]);
     let ratio = |ratio: Option<f64>| ratio.map_or_else(absent, |ratio| format!("{ratio:.3}"));
     for step in &summary.steps {
         table.add_row(cells(vec![
@@ -70,23 +73,35 @@ fn steps(summary: &Summary) -> Table {
 }
 
 fn nics(summary: &Summary) -> Table {
-    let mut table =
-        table(&["NIC", "sent", "received", "sending", "peak", "lost", "p50", "p99", "p99.9", "max"]);
+    let mut table = table(&["NIC", "sent", "received", "sending", "lost", "p50", "p99", "p99.9", "max"]);
     for nic in &summary.nics {
         let mut row = vec![
             nic.name.clone(),
             Bytes(nic.payload_bytes_sent).to_string(),
             Bytes(nic.payload_bytes_received).to_string(),
             rate(nic.throughput_sent_bps),
-            rate(nic.peak_sent_bps),
             nic.lost.to_string(),
         ];
-        row.extend(percentiles(summary.latency.iter().find(|latency| {
-            latency.kind == RESPONSE && latency.class.is_none() && latency.nic.as_ref() == Some(&nic.name)
-        })));
+        row.extend(percentiles(of_nic(summary, nic)));
         table.add_row(cells(row));
     }
     table
+}
+
+/// Response times at a NIC: its host's, if the host has no other.
+pub(super) fn of_nic<'a>(summary: &'a Summary, nic: &NicSummary) -> Option<&'a LatencySummary> {
+    let alone = summary.nics.iter().filter(|other| other.host == nic.host).count() == 1;
+    let of_host =
+        |latency: &&LatencySummary| latency.kind == RESPONSE && latency.host.as_ref() == Some(&nic.host);
+    summary.latency.iter().find(of_host).filter(|_| alone)
+}
+
+/// Response times of a class; of all together for what has none.
+pub(super) fn of_class(summary: &Summary, class: Option<Class>) -> Option<&LatencySummary> {
+    let of_class = |latency: &&LatencySummary| {
+        latency.kind == RESPONSE && latency.host.is_none() && latency.class == class
+    };
+    summary.latency.iter().find(of_class).filter(|_| class.is_some())
 }
 
 fn classes(summary: &Summary) -> Table {
@@ -94,15 +109,13 @@ fn classes(summary: &Summary) -> Table {
         table(&["class", "messages", "payload", "throughput", "lost", "p50", "p99", "p99.9", "max"]);
     for class in &summary.classes {
         let mut row = vec![
-            class.class.name().to_owned(),
+            class_name(class.class).to_owned(),
             class.messages.to_string(),
             Bytes(class.payload_bytes_received).to_string(),
             rate(class.throughput_bps),
             class.lost.to_string(),
         ];
-        row.extend(percentiles(summary.latency.iter().find(|latency| {
-            latency.kind == RESPONSE && latency.nic.is_none() && latency.class == Some(class.class)
-        })));
+        row.extend(percentiles(of_class(summary, class.class)));
         table.add_row(cells(row));
     }
     table
@@ -110,9 +123,10 @@ fn classes(summary: &Summary) -> Table {
 
 fn latency(summary: &Summary) -> Table {
     let mut table = table(&["kind", "samples", "min", "p50", "p99", "p99.9", "max", "clocks"]);
-    let overall = summary.latency.iter().filter(|latency| latency.class.is_none() && latency.nic.is_none());
+    let overall = summary.latency.iter().filter(|latency| latency.class.is_none() && latency.host.is_none());
     for latency in overall {
-        let mut row = vec![latency.kind.clone(), latency.count.to_string(), time(latency.min_ns)];
+        let mut row =
+            vec![kind_name(latency.kind).to_owned(), latency.count.to_string(), time(latency.min_ns)];
         row.extend(percentiles(Some(latency)));
         row.push(clocks(latency));
         table.add_row(cells(row));
@@ -123,9 +137,8 @@ fn latency(summary: &Summary) -> Table {
 /// The tier of the clocks and what it leaves uncertain.
 pub(super) fn clocks(latency: &LatencySummary) -> String {
     match latency.uncertainty_ns {
-        Some(0) => format!("{}, one clock", latency.tier),
-        Some(uncertainty) => format!("{}, +-{}", latency.tier, Nanos(uncertainty)),
-        None => latency.tier.clone(),
+        0 => format!("{}, one clock", latency.tier),
+        uncertainty => format!("{}, +-{}", latency.tier, Nanos(uncertainty)),
     }
 }
 
@@ -156,7 +169,7 @@ fn notes(summary: &Summary) -> String {
     }
     for row in unequal {
         notes.push_str(&format!(
-            "{}: {} is {}, but {} says {}{}.\n",
+            "{}: {} is {}, {} says {}{}.\n",
             row.nic,
             row.figure,
             row.counted,
@@ -166,7 +179,7 @@ fn notes(summary: &Summary) -> String {
         ));
     }
     notes.push_str(
-        "Latency is from the intended departure to the arrival. \"-\": not measured, or too few samples; \
+        "Latency is from the intended departure to the arrival. \"-\": not measured or too few samples;\n\
          summary.json says why.\n",
     );
     notes
@@ -202,6 +215,11 @@ pub(super) fn rate(bits_per_second: Option<u64>) -> String {
     }
 }
 
+/// The name of a class, or of frames that do not say theirs.
+pub(super) fn class_name(class: Option<Class>) -> &'static str {
+    class.map_or("(not told)", Class::name)
+}
+
 fn absent() -> String {
     "-".to_owned()
 }
@@ -222,7 +240,7 @@ fn escape(text: &str, code: &str, colour: Colour) -> String {
 }
 
 /// The kind of latency that is shown first: nothing is hidden by a sender that waits.
-pub(super) const RESPONSE: &str = "response";
+pub(super) const RESPONSE: LatencyKind = LatencyKind::Response;
 
 /// A line below the heads and nothing else, so that columns are easy to cut out.
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-'));

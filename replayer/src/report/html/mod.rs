@@ -8,10 +8,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use traces::unit::{Bytes, Nanos};
 
 use self::pictures::{Distribution, Throughput};
+use super::latency::kind_name;
 use super::rows::FlowRow;
 use super::summary::{LatencySummary, Summary};
 use super::text::{RESPONSE, clocks, ran, rate, time};
 use super::{Report, palette};
+use crate::outcome::LatencyKind;
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -161,12 +163,16 @@ fn throughput(report: &Report) -> Markup {
 }
 
 fn latency(report: &Report) -> Markup {
-    let kinds = [(RESPONSE, "response"), ("service", "servicetime"), ("lateness", "lateness")];
+    let kinds = [
+        (LatencyKind::Response, "response"),
+        (LatencyKind::Service, "servicetime"),
+        (LatencyKind::Lateness, "lateness"),
+    ];
     let found: Vec<_> = kinds
         .into_iter()
         .filter_map(|(kind, css_class)| {
             let summary = overall(&report.summary, kind).filter(|summary| summary.count > 0)?;
-            let histogram = report.histograms.iter().find(|one| one.tag == kind)?;
+            let histogram = report.histograms.iter().find(|one| one.tag == kind_name(kind))?;
             Some((css_class, summary, &histogram.histogram))
         })
         .collect();
@@ -183,7 +189,7 @@ fn latency(report: &Report) -> Markup {
         .iter()
         .zip(&readers)
         .map(|((css_class, summary, _), at)| Distribution {
-            name: &summary.kind,
+            name: kind_name(summary.kind),
             css_class,
             count: summary.count,
             max: summary.max_ns.unwrap_or(0),
@@ -213,7 +219,7 @@ fn flows(flows: &[FlowRow]) -> Markup {
         div.scroll { table {
             thead { tr {
                 th { "flow" } th { "from" } th { "to" } th { "group" } th.n { "payload" } th.n { "messages" }
-                th.n { "completion" } th.n { "lost" } th.n { "response p50" } th.n { "max" }
+                th.n { "completion" } th.n { "lost" } th.n { "service min" } th.n { "max" }
             } }
             tbody { @for flow in largest.into_iter().take(MOST_FLOWS) { tr {
                 td { (flow.flow_name) }
@@ -223,8 +229,8 @@ fn flows(flows: &[FlowRow]) -> Markup {
                 td.n { (Bytes(flow.rx_bytes)) }
                 td.n { (flow.message_complete_rx) }
                 td.n { (time(flow.flow_completion_time_ns)) }
-                td.n { (flow.data_frames_lost) }
-                td.n { (time(flow.p50_latency_ns)) }
+                td.n { (flow.data_frames_lost.map_or_else(|| "-".to_owned(), |lost| lost.to_string())) }
+                td.n { (time(flow.min_latency_ns)) }
                 td.n { (time(flow.max_latency_ns)) }
             } } }
         } }
@@ -241,12 +247,11 @@ fn environment(report: &Report) -> Markup {
             dt { "run" } dd { code { (manifest.run) } }
         }
         div.scroll { table {
-            thead { tr { th { "host" } th { "addresses" } th { "backend" } th { "clock" } th { "kernel" } } }
+            thead { tr { th { "host" } th { "addresses" } th { "backend" } th { "kernel" } } }
             tbody { @for host in &manifest.hosts { tr {
                 td { (host.host) }
                 td { (host.addresses.join(", ")) }
                 td { (host.backend) }
-                td { (host.clock_tier) }
                 td { (host.kernel) }
             } } }
         } }
@@ -257,11 +262,11 @@ fn environment(report: &Report) -> Markup {
     }
 }
 
-fn overall<'a>(summary: &'a Summary, kind: &str) -> Option<&'a LatencySummary> {
+fn overall(summary: &Summary, kind: LatencyKind) -> Option<&LatencySummary> {
     summary
         .latency
         .iter()
-        .find(|latency| latency.kind == kind && latency.class.is_none() && latency.nic.is_none())
+        .find(|latency| latency.kind == kind && latency.class.is_none() && latency.host.is_none())
 }
 
 const STYLE: &str = include_str!("page.css");

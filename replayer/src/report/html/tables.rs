@@ -7,8 +7,9 @@ use traces::origin::{Class, Operation};
 use traces::unit::{Bytes, Nanos};
 
 use crate::report::lanes::Activity;
+use crate::report::latency::kind_name;
 use crate::report::summary::{CollectiveSummary, LatencySummary, Reasons, Summary};
-use crate::report::text::{RESPONSE, clocks, rate, time};
+use crate::report::text::{class_name, clocks, of_class, rate, time};
 
 /// Each NIC.
 pub(super) fn nics(summary: &Summary) -> Markup {
@@ -44,16 +45,14 @@ pub(super) fn classes(summary: &Summary) -> Markup {
                 th.n { "duplicated" } th.n { "reordered" } th.n { "p50" } th.n { "p99" } th.n { "p99.9" } th.n { "max" }
             } }
             tbody { @for class in &summary.classes { tr {
-                td { (swatch(class.class)) (class.class.name()) }
+                td { @if let Some(class) = class.class { (swatch(class)) } (class_name(class.class)) }
                 td.n { (class.messages) }
                 td.n title=(exact(class.payload_bytes_received)) { (Bytes(class.payload_bytes_received)) }
                 (or_reason(class.throughput_bps.map(|bps| rate(Some(bps))), "throughput_bps", &class.reason))
                 td.n { (class.lost) }
                 td.n { (class.duplicated) }
                 td.n { (class.reordered) }
-                (percentiles(summary.latency.iter().find(|latency| {
-                    latency.kind == RESPONSE && latency.nic.is_none() && latency.class == Some(class.class)
-                })))
+                (percentiles(of_class(summary, class.class)))
             } } }
         } }
     }
@@ -61,7 +60,7 @@ pub(super) fn classes(summary: &Summary) -> Markup {
 
 /// Latency over everything, kind by kind.
 pub(super) fn latency(summary: &Summary) -> Markup {
-    let overall = summary.latency.iter().filter(|latency| latency.class.is_none() && latency.nic.is_none());
+    let overall = summary.latency.iter().filter(|latency| latency.class.is_none() && latency.host.is_none());
     html! {
         div.scroll { table {
             thead { tr {
@@ -69,7 +68,7 @@ pub(super) fn latency(summary: &Summary) -> Markup {
                 th.n { "max" } th { "clocks" } th.n { "beyond range" }
             } }
             tbody { @for latency in overall { tr {
-                td { (latency.kind) }
+                td { (kind_name(latency.kind)) }
                 td.n { (latency.count) }
                 (or_reason(latency.min_ns.map(|ns| time(Some(ns))), "min_ns", &latency.reason))
                 (percentiles(Some(latency)))
