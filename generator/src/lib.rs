@@ -9,3 +9,4 @@ pub mod plan;
 pub mod placement;
 pub mod operation;
 pub mod pipeline;
+pub mod explain;

@@ -88,7 +88,7 @@ pub fn ring_sent(operation: Operation, size: u32, payload: Bytes) -> Bytes {
 pub fn of_rank(plan: &Plan, placement: &Placement, rank: Rank) -> Vec<Work> {
     let at = placement.coordinates(rank);
     let microbatches = u64::from(plan.training.microbatches);
-    let layers = stage_layers(plan, at.pipeline);
+    let layers = u64::from(stage_layers(plan, at.pipeline));
     let (first, last) = ends(plan, at.pipeline);
     let book = Book { placement, rank, at };
     let activation = activation(plan);
@@ -133,9 +133,11 @@ pub fn ends(plan: &Plan, stage: u32) -> (bool, bool) {
     (stage == 0, stage + 1 == plan.parallelism.pipeline)
 }
 
-fn stage_layers(plan: &Plan, stage: u32) -> u64 {
+/// How many layers a pipeline stage has.
+#[must_use]
+pub fn stage_layers(plan: &Plan, stage: u32) -> u32 {
     let stage = usize::try_from(stage).unwrap_or(usize::MAX);
-    plan.parallelism.layers_per_stage.get(stage).map_or(0, |&layers| layers.into())
+    plan.parallelism.layers_per_stage.get(stage).copied().unwrap_or(0)
 }
 
 /// Enters work of one rank, if it has any.

@@ -5,7 +5,8 @@
 
 use traces::unit::Nanos;
 
-use crate::plan::Schedule;
+use crate::operation;
+use crate::plan::{Plan, Schedule};
 
 /// A pass of one microbatch through one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub enum Pass {
     Backward(u32),
 }
 
-/// How long the passes of one stage take for a microbatch.
+/// How long the passes of one stage, or of a part of it, take for a microbatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageTime {
     /// A forward pass.
@@ -32,6 +33,41 @@ pub struct Makespan {
     pub makespan: Nanos,
     /// What the busiest stage computes, without ever waiting.
     pub ideal: Nanos,
+}
+
+/// How long one layer computes for a microbatch on a tensor-parallel rank; backward takes twice as long.
+#[must_use]
+pub fn layer_time(plan: &Plan) -> StageTime {
+    let training = &plan.training;
+    let flops = plan.model.layer_flops(training.micro_batch, training.sequence_length);
+    time_of(plan, flops.div_ceil(plan.parallelism.tensor.into()))
+}
+
+/// How long the projection to the vocabulary computes for a microbatch, on the rank with the largest part of it.
+#[must_use]
+pub fn head_time(plan: &Plan) -> StageTime {
+    let (training, degree) = (&plan.training, plan.parallelism.tensor.into());
+    let whole = plan.model.head_flops(training.micro_batch, training.sequence_length);
+    let embedding = plan.model.token_embedding();
+    time_of(plan, whole * u128::from(embedding.held(0, degree)) / u128::from(embedding.elements.max(1)))
+}
+
+/// How long a stage computes for a microbatch: its layers, and the head on the last.
+#[must_use]
+pub fn stage_time(plan: &Plan, stage: u32) -> StageTime {
+    let (layer, layers) = (layer_time(plan), u64::from(operation::stage_layers(plan, stage)));
+    let (_, last) = operation::ends(plan, stage);
+    let head = if last { head_time(plan) } else { StageTime { forward: Nanos::ZERO, backward: Nanos::ZERO } };
+    let sum = |layer: Nanos, head: Nanos| Nanos(layer.0.saturating_mul(layers).saturating_add(head.0));
+    StageTime { forward: sum(layer.forward, head.forward), backward: sum(layer.backward, head.backward) }
+}
+
+fn time_of(plan: &Plan, flops: u128) -> StageTime {
+    let rate = u128::from(plan.timing.flops_per_second);
+    let time = |flops: u128| {
+        Nanos(u64::try_from(flops.saturating_mul(1_000_000_000).div_ceil(rate)).unwrap_or(u64::MAX))
+    };
+    StageTime { forward: time(flops), backward: time(flops.saturating_mul(2)) }
 }
 
 /// The passes of `stage` of `stages` in the order in which it makes them.
