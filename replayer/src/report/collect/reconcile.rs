@@ -53,7 +53,7 @@ fn of_nic(
         }
     };
     let partial = || outcome.partial.then(|| "the run ended early".to_owned());
-    let resent = frames(again, "sent again").or_else(partial);
+    let resent = that(again, "sent again").or_else(partial);
     let messages = planned.classes.iter().map(|class| class.messages).sum();
     let frames = planned.classes.iter().map(|class| class.frames).sum();
     let mut rows = vec![
@@ -65,7 +65,7 @@ fn of_nic(
             PLAN,
             planned.payload_bytes_received,
             nic.goodput_bytes_received,
-            frames(lost, "lost").or_else(partial),
+            that(lost, "lost").or_else(partial),
         ),
         row(
             "data_frames_received",
@@ -77,14 +77,14 @@ fn of_nic(
     ];
     if matches!(outcome.mode, Mode::Timed { .. }) {
         rows.push(row("frames_sent", PLAN, planned.frames_sent, nic.frames_sent, partial()));
-        let why = frames(lost, "lost").or_else(partial);
+        let why = that(lost, "lost").or_else(partial);
         rows.push(row("frames_received", PLAN, planned.frames_received, nic.frames_received, why));
     }
     rows
 }
 
 /// That some frames were lost, sent again, or the like.
-fn frames(count: u64, what: &str) -> Option<String> {
+fn that(count: u64, what: &str) -> Option<String> {
     match count {
         0 => None,
         1 => Some(format!("1 frame was {what}")),
