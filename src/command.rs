@@ -1,8 +1,11 @@
 //! What the arguments mean: one module a command.
 
+mod explain;
 mod verify;
 
 use clap::CommandFactory;
+
+use generator::plan::Plan;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -11,6 +14,7 @@ use crate::typed::{Command, Document, Typed};
 /// Carries a command out.
 pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Explain(typed) => explain::run(&typed),
         Command::Verify(typed) => verify::run(&typed),
         Command::Schema { document } => schema(document),
         Command::Completions { shell } => {
@@ -29,12 +33,18 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
     }
 }
 
+/// The plan in a file, or the shipped one of that name.
+fn load(name: &str) -> Result<Plan, Failure> {
+    generator::plan::load::load(name).map_err(Failure::in_source)
+}
+
 fn schema(document: Document) -> Result<Exit, Failure> {
     let schema = match document {
-        Document::Plan => generator::plan::Plan::schema(),
+        Document::Plan => Plan::schema(),
         Document::Manifest => schemars::schema_for!(traces::manifest::Manifest),
         Document::Verify => verify::schema(),
-        Document::Explain | Document::Summary => return Ok(Exit::Done),
+        Document::Explain => generator::explain::schema(),
+        Document::Summary => replayer::report::summary::summary_schema(),
     };
     let json = serde_json::to_string_pretty(&schema).map_err(Failure::wrong)?;
     output::result(&format!("{json}\n"))?;
