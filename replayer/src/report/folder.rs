@@ -17,6 +17,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+use traces::folder::{FolderError, TraceFolder};
+use traces::unit::Nanos;
+
+use super::planned::PlannedCurve;
+use crate::outcome::{Mode, RunOutcome};
 
 /// A run's folder in the making. Dropped before [`Self::finish`], it leaves nothing behind.
 #[derive(Debug)]
@@ -102,6 +107,28 @@ impl Drop for RunFolder {
     }
 }
 
+/// The plan's own curve from a trace's graphs, in bins that match those of `outcome`: at k times the speed, a bin of the
+/// run is k times as long in the trace. Hosts without a graph are left out.
+///
+/// # Errors
+/// [`FolderError`] if a graph can not be read.
+pub fn planned_curve(trace: &TraceFolder, outcome: &RunOutcome) -> Result<PlannedCurve, FolderError> {
+    let bin = outcome.nics.first().map_or(0, |nic| nic.intervals.bin_ns);
+    let per_mille = match outcome.mode {
+        Mode::Dependency => 1_000,
+        Mode::Timed { speed } => u64::from(u32::from(speed)),
+    };
+    let manifest = trace.manifest();
+    let mut curve = PlannedCurve::new(manifest, Nanos(bin.saturating_mul(per_mille) / 1_000));
+    for host in manifest.hosts.iter().filter(|host| host.graph.is_some()) {
+        for node in trace.graph(host.id)? {
+            let path = || trace.path().join(host.graph.as_deref().unwrap_or_default());
+            curve.add(&node.map_err(|source| FolderError::Graph { path: path(), source })?);
+        }
+    }
+    Ok(curve)
+}
+
 /// The name of a run's folder: `run-20260314T150926Z-00c0ffee`, so that names sort by time.
 #[must_use]
 pub fn run_name(started_unix_ns: u64, id: u32) -> String {
@@ -144,7 +171,13 @@ const WRITE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
+    use traces::folder::{Existing, TraceFolderWriter};
+    use traces::graph::Head;
+    use traces::id::NicId;
+
     use super::*;
+    use crate::outcome::Speed;
+    use crate::report::sample;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
@@ -169,6 +202,33 @@ mod tests {
         assert_eq!((names(above.path()), names(&place)), (vec!["run-a".into()], vec!["summary.json".into()]));
         let error = RunFolder::create(above.path(), "run-a").unwrap_err();
         assert!(matches!(error, RunFolderError::Exists { .. }), "{error}");
+    }
+
+    #[test]
+    fn at_twice_the_speed_the_plan_s_curve_takes_half_the_time() {
+        let above = tempfile::tempdir().unwrap();
+        let mut manifest = sample::trace();
+        let place = above.path().join("trace");
+        let writer = TraceFolderWriter::create(&place, Existing::Keep).unwrap();
+        for host in &mut manifest.hosts {
+            let head = Head { host: host.id, plan_digest: manifest.plan_digest.clone() };
+            let mut graph = writer.graph(&head).unwrap();
+            for node in sample::sends(host.id) {
+                graph.node(&node).unwrap();
+            }
+            graph.finish().unwrap();
+            host.graph = Some(TraceFolderWriter::graph_name(host.id));
+        }
+        writer.finish(&manifest, "").unwrap();
+        let trace = TraceFolder::open(&place).unwrap();
+        let mut outcome = sample::outcome();
+        let once = planned_curve(&trace, &outcome).unwrap();
+        outcome.mode = Mode::Timed { speed: Speed::per_mille(2_000).unwrap() };
+        let twice = planned_curve(&trace, &outcome).unwrap();
+        let nic = NicId(1);
+        assert_eq!(once.sent(nic).len().div_ceil(2), twice.sent(nic).len());
+        assert_eq!(once.sent(nic).iter().sum::<u64>(), twice.sent(nic).iter().sum::<u64>());
+        assert!(once.sent(nic).iter().sum::<u64>() > 0);
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! A run as four hosts on one machine might give it: pipeline 2 x data 2, two steps. For tests of the report.
 
 use hdrhistogram::Histogram;
-use traces::id::{GroupId, HostId, NicId, QueuePairId, Rank};
+use traces::graph::{Message, Node, Work};
+use traces::id::{GroupId, HostId, MessageId, NicId, NodeId, QueuePairId, Rank};
 use traces::manifest::{self, ClassTotals, Group, Manifest, QueuePair, Totals, Transport};
-use traces::origin::{Class, Operation};
+use traces::origin::{Class, Operation, Origin, Phase};
+use traces::unit::{Bytes, Nanos};
 
 use super::Report;
 use super::environment::{Circumstances, HostManifest};
+use super::planned::PlannedCurve;
 use crate::outcome::host::SCHEMA_VERSION;
 use crate::outcome::samples::empty_histogram;
 use crate::outcome::{
@@ -16,7 +19,10 @@ use crate::outcome::{
 
 /// The report of the run.
 pub(super) fn report() -> Report {
-    Report::new(&outcome(), &trace(), None, &circumstances()).unwrap()
+    let trace = trace();
+    let mut planned = PlannedCurve::new(&trace, Nanos(MS));
+    (0..HOSTS).flat_map(|host| sends(HostId(host))).for_each(|node| planned.add(&node));
+    Report::new(&outcome(), &trace, Some(planned), &circumstances()).unwrap()
 }
 
 pub(super) fn circumstances() -> Circumstances {
@@ -363,6 +369,50 @@ fn operations(number: u32, sent: Class) -> Vec<OperationTime> {
         }
     }
     all
+}
+
+/// What a host sends in the plan, as its graph has it: each operation is one message here.
+pub(super) fn sends(host: HostId) -> Vec<Node> {
+    let pipeline = if host.0 < 2 { Class::PpForward } else { Class::PpBackward };
+    let sent = operations(host.0, pipeline).into_iter().filter(|part| part.class != opposite(pipeline));
+    sent.zip(0_u32..)
+        .map(|(part, sequence)| {
+            let sender = if part.class == Class::DpGradients { HOSTS + host.0 } else { host.0 };
+            let origin = Origin {
+                step: part.step,
+                microbatch: None,
+                layer: None,
+                phase: Phase::Forward,
+                class: part.class,
+                operation: part.operation,
+                group: part.group,
+                instance: part.instance,
+                collective_step: 0,
+                channel: 0,
+                slice: 0,
+            };
+            Node {
+                id: NodeId(u64::from(sequence)),
+                rank: part.rank,
+                after: Vec::new(),
+                work: Work::Send(Message {
+                    id: MessageId { sender: QueuePairId(sender), sequence },
+                    receiver: QueuePairId(peer(sender)),
+                    bytes: Bytes(part.payload_bytes),
+                    immediate: None,
+                    first_psn: 0,
+                    address: 0,
+                    origin,
+                }),
+                planned_start: Nanos(part.planned_ready_ns),
+                planned_end: Nanos(part.planned_complete_ns),
+            }
+        })
+        .collect()
+}
+
+fn opposite(class: Class) -> Class {
+    if class == Class::PpForward { Class::PpBackward } else { Class::PpForward }
 }
 
 fn computes(number: u32) -> Vec<Span> {

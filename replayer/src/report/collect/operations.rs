@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use traces::id::Rank;
 use traces::manifest::Manifest;
 use traces::origin::Operation;
 use traces::unit::{Bytes, Nanos};
@@ -135,39 +136,30 @@ pub(super) fn timeline(outcome: &RunOutcome, steps: &[StepSummary]) -> Option<Ti
     let slowest = steps.iter().filter(|step| step.time_ns.is_some()).max_by_key(|step| step.time_ns);
     let step =
         slowest.map(|step| step.step).or_else(|| outcome.computes.iter().map(|span| span.step).min())?;
-    let computes = outcome.computes.iter().filter(|span| span.step == step).map(|span| {
-        (
-            span.rank,
-            Activity::Compute,
-            (span.start_ns, span.end_ns),
-            (span.planned_start_ns, span.planned_end_ns),
-        )
-    });
-    let operations =
-        outcome.collectives.iter().filter(|collective| collective.step == step).flat_map(|collective| {
-            collective.ranks.iter().map(|rank| {
-                let activity = Activity::Class(collective.class);
-                let planned = (rank.planned_ready_ns, rank.planned_complete_ns);
-                (rank.rank, activity, (rank.ready_ns, rank.complete_ns), planned)
-            })
-        });
-    let spans: Vec<_> = computes.chain(operations).collect();
-    let lanes = |of: fn(&((u64, u64), (u64, u64))) -> (u64, u64)| {
-        let times = spans.iter().map(|(_, _, measured, planned)| of(&(*measured, *planned)));
-        let start = times.clone().map(|(start, _)| start).min()?;
-        let end = times.map(|(_, end)| end).max()?;
-        let mut lanes = Lanes::new(Nanos(start), Nanos(end));
-        for (rank, activity, measured, planned) in &spans {
-            let (from, to) = of(&(*measured, *planned));
-            lanes.add(*rank, *activity, Nanos(from), Nanos(to));
+    let (mut planned, mut measured) = (Vec::new(), Vec::new());
+    for span in outcome.computes.iter().filter(|span| span.step == step) {
+        measured.push((span.rank, Activity::Compute, span.start_ns, span.end_ns));
+        planned.push((span.rank, Activity::Compute, span.planned_start_ns, span.planned_end_ns));
+    }
+    for collective in outcome.collectives.iter().filter(|collective| collective.step == step) {
+        let activity = Activity::Class(collective.class);
+        for rank in &collective.ranks {
+            measured.push((rank.rank, activity, rank.ready_ns, rank.complete_ns));
+            planned.push((rank.rank, activity, rank.planned_ready_ns, rank.planned_complete_ns));
         }
-        Some(lanes)
-    };
-    Some(Timeline {
-        step,
-        planned: lanes(|(_, planned)| *planned)?,
-        measured: lanes(|(measured, _)| *measured)?,
-    })
+    }
+    Some(Timeline { step, planned: lanes(&planned)?, measured: lanes(&measured)? })
+}
+
+/// The lanes of spans from the first start to the last end.
+fn lanes(spans: &[(Rank, Activity, u64, u64)]) -> Option<Lanes> {
+    let start = spans.iter().map(|(_, _, start, _)| *start).min()?;
+    let end = spans.iter().map(|(_, _, _, end)| *end).max()?;
+    let mut lanes = Lanes::new(Nanos(start), Nanos(end));
+    for (rank, activity, start, end) in spans {
+        lanes.add(*rank, *activity, Nanos(*start), Nanos(*end));
+    }
+    Some(lanes)
 }
 
 /// Four digits after the point, so that documents stay readable.

@@ -154,7 +154,7 @@ fn throughput(report: &Report) -> Markup {
         .take(MOST_NICS)
         .collect();
     html! {
-        p.note { "Payload per interval of " (nics.first().map_or(Nanos(0), |nic| nic.bin)) ", one picture a NIC." }
+        p.note { "Payload per second, counted in intervals of " (nics.first().map_or(Nanos(0), |nic| nic.bin)) "." }
         (pictures::throughput(&nics))
         @if report.throughput.len() > MOST_NICS {
             p.note { "The first " (MOST_NICS) " of " (report.throughput.len()) " NICs; intervals.ndjson has all." }

@@ -1,5 +1,7 @@
 //! The pictures of the page: throughput in time, latency by percentile, the step by rank.
 
+use std::f64::consts::LOG10_2;
+
 use maud::{Markup, html};
 use traces::unit::{Bytes, Nanos};
 
@@ -151,7 +153,7 @@ pub(super) fn percentiles(label: &str, distributions: &[Distribution<'_>]) -> Ma
     let place = |nine: f64| nine / nines * SPAN;
     let named = [
         (0.0, "0"),
-        (0.301_03, "50"),
+        (LOG10_2, "50"),
         (1.0, "90"),
         (2.0, "99"),
         (3.0, "99.9"),
