@@ -3,7 +3,7 @@
 //! Names of fields are an interface; a change of meaning changes [`SCHEMA_VERSION`]. Bytes, nanoseconds and bits per
 //! second are integers and say so in the key. A value that was not measured is an absent key, and `reason` in the same
 //! object says why under the key's name; nothing is ever null, NaN, or a zero that stands for "unknown".
-//! `docs/measurement.md` defines each number.
+//! `docs/run-folder.md` defines each number.
 
 use std::collections::BTreeMap;
 
