@@ -6,5 +6,6 @@ pub mod clock;
 pub mod stamp;
 pub mod outcome;
 pub mod measure;
+pub mod engine;
 pub mod net;
 pub mod report;

@@ -169,8 +169,8 @@ impl Meter {
         bin.payload_bytes_received += sizes.payload;
     }
 
-    /// A data frame that [`Self::arrives`] has counted is judged.
-    pub fn arrived(&mut self, now: Nanos, frame: &Arrived) {
+    /// A data frame that [`Self::arrives`] has counted is judged; says whether it brings anything new.
+    pub fn arrived(&mut self, now: Nanos, frame: &Arrived) -> bool {
         let Arrived { flow, sizes, stamp, novelty } = *frame;
         let Flow { nic, received, window, .. } = &mut self.flows[flow];
         received.frames += 1;
@@ -219,6 +219,7 @@ impl Meter {
         if let Some(stamp) = stamp.filter(|_| new) {
             self.record(LatencyKind::Response, stamp.class, stamp.intended, now);
         }
+        new
     }
 
     /// A message of this flow was sent and acknowledged, or in timed mode its last frame was sent.

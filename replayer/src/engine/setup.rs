@@ -1,0 +1,195 @@
+//! What an engine has to know before it starts.
+
+use thiserror::Error;
+use traces::id::{HostId, NicId, QueuePairId};
+use traces::manifest::{Manifest, QueuePair};
+use traces::unit::Nanos;
+use traces::wire::payload::Payload;
+use traces::wire::psn::Psn;
+use traces::wire::qpn::Qpn;
+use traces::wire::reth::RemoteKey;
+use traces::wire::segment::{Encapsulation, IpVersion, PathMtu};
+
+/// A host's part in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The run, as stamps name it: different from that of any run whose frames may still be under way.
+    pub run: u32,
+    /// The host.
+    pub host: HostId,
+    /// When it starts, in time since the run's epoch.
+    pub start: Nanos,
+    /// Its NICs.
+    pub nics: Vec<NicId>,
+    /// Its queue pairs: bursts name them by their place here.
+    pub queue_pairs: Vec<QueuePairEnd>,
+    /// The largest payload of a frame.
+    pub path_mtu: PathMtu,
+    /// What payloads hold behind the stamp.
+    pub payload: Payload,
+    /// What is around the base transport header: it decides what a frame counts.
+    pub encapsulation: Encapsulation,
+    /// Whether frames carry stamps where they fit. Without, a timed replay sends a capture's frames as they are.
+    pub stamps: bool,
+    /// Its limits and times.
+    pub limits: Limits,
+}
+
+/// One end of a connection, with what it must know of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePairEnd {
+    /// Its id.
+    pub id: QueuePairId,
+    /// Its peer's id.
+    pub peer: QueuePairId,
+    /// Its NIC, by its place in [`Setup::nics`].
+    pub nic: usize,
+    /// The number that frames to it carry.
+    pub number: Qpn,
+    /// The number that frames to its peer carry.
+    pub peer_number: Qpn,
+    /// The PSN of the first frame that it sends.
+    pub first_psn: Psn,
+    /// The PSN of the first frame that its peer sends.
+    pub peer_first_psn: Psn,
+    /// The key of the memory that it writes to.
+    pub peer_key: RemoteKey,
+}
+
+/// Limits and times of an engine; the defaults suit hosts on one machine and in one room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Frames that a queue pair may have under way without acknowledgement, at least one.
+    pub window: u32,
+    /// After so many frames at most an acknowledgement is asked for, and at the end of every message.
+    pub acknowledge_every: u32,
+    /// Frames of one queue pair before the next one's turn.
+    pub quantum: u32,
+    /// Frames of one burst at most: Linux segments 64 at once (`UDP_MAX_SEGMENTS`).
+    pub burst: u32,
+    /// When the first acknowledgement is overdue. Each time-out in a row doubles it, up to `longest_timeout`.
+    pub timeout: Nanos,
+    /// The longest time-out.
+    pub longest_timeout: Nanos,
+    /// Time-outs in a row that end the run.
+    pub tries: u32,
+    /// How long a host answers its peers after its own part is done, counted from the last arrival. Must be longer than
+    /// `longest_timeout`, so that a peer whose last acknowledgement was lost gets another.
+    pub drain: Nanos,
+    /// How long a host waits for arrivals when nothing else is left to do, before it gives up.
+    pub idle: Nanos,
+    /// Timed: a frame is late when it leaves so long after its intended time.
+    pub late_after: Nanos,
+    /// The bins of traffic in time.
+    pub bin: Nanos,
+    /// Nodes, or frames in timed mode, that are held at once.
+    pub held: usize,
+}
+
+/// Why a manifest does not describe a host's part.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// No such host.
+    #[error("the manifest has no {0}")]
+    Host(HostId),
+    /// A queue pair's peer is missing.
+    #[error("{queue_pair} has the peer {peer}, which the manifest does not have")]
+    Peer {
+        /// The queue pair.
+        queue_pair: QueuePairId,
+        /// Its peer.
+        peer: QueuePairId,
+    },
+    /// A figure has a value that frames cannot carry.
+    #[error("{what} is {value}, which a frame cannot carry")]
+    Value {
+        /// The figure.
+        what: &'static str,
+        /// Its value.
+        value: u32,
+    },
+    /// Payloads of an unknown kind.
+    #[error("payload is `{0}`; known are `pattern` and `zero`")]
+    Payload(String),
+}
+
+impl Setup {
+    /// A host's part in a run of a trace that starts at `start`.
+    ///
+    /// # Errors
+    /// [`SetupError`] says what in the manifest does not fit.
+    pub fn new(manifest: &Manifest, host: HostId, run: u32, start: Nanos) -> Result<Self, SetupError> {
+        if !manifest.hosts.iter().any(|known| known.id == host) {
+            return Err(SetupError::Host(host));
+        }
+        let nics: Vec<_> = manifest.nics.iter().filter(|nic| nic.host == host).collect();
+        let mut queue_pairs = Vec::new();
+        for queue_pair in &manifest.queue_pairs {
+            let Some(nic) = nics.iter().position(|nic| nic.id == queue_pair.nic) else { continue };
+            let peer = manifest.queue_pairs.iter().find(|peer| peer.id == queue_pair.peer);
+            let missing = SetupError::Peer { queue_pair: queue_pair.id, peer: queue_pair.peer };
+            queue_pairs.push(QueuePairEnd::new(queue_pair, peer.ok_or(missing)?, nic)?);
+        }
+        let mtu = manifest.transport.path_mtu_bytes;
+        let path_mtu = u16::try_from(mtu).ok().and_then(PathMtu::new);
+        let addresses = nics.iter().flat_map(|nic| &nic.addresses);
+        let v6 = addresses.clone().next().is_some_and(|address| address.contains(':'));
+        Ok(Self {
+            run,
+            host,
+            start,
+            nics: nics.iter().map(|nic| nic.id).collect(),
+            queue_pairs,
+            path_mtu: path_mtu.ok_or(SetupError::Value { what: "path MTU", value: mtu })?,
+            payload: match manifest.transport.payload.as_str() {
+                "pattern" => Payload::Pattern,
+                "zero" => Payload::Zero,
+                other => return Err(SetupError::Payload(other.to_owned())),
+            },
+            encapsulation: Encapsulation {
+                ip: if v6 { IpVersion::V6 } else { IpVersion::V4 },
+                vlan: manifest.transport.vlan.is_some(),
+            },
+            stamps: true,
+            limits: Limits::default(),
+        })
+    }
+}
+
+impl QueuePairEnd {
+    fn new(here: &QueuePair, peer: &QueuePair, nic: usize) -> Result<Self, SetupError> {
+        let number =
+            |value| Qpn::for_data(value).map_err(|_| SetupError::Value { what: "queue pair number", value });
+        let psn = |value| Psn::new(value).ok_or(SetupError::Value { what: "first PSN", value });
+        Ok(Self {
+            id: here.id,
+            peer: peer.id,
+            nic,
+            number: number(here.qpn)?,
+            peer_number: number(peer.qpn)?,
+            first_psn: psn(here.first_psn)?,
+            peer_first_psn: psn(peer.first_psn)?,
+            peer_key: RemoteKey(peer.rkey),
+        })
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            window: 256,
+            acknowledge_every: 64,
+            quantum: 16,
+            burst: 64,
+            timeout: Nanos(20_000_000),
+            longest_timeout: Nanos(250_000_000),
+            tries: 12,
+            drain: Nanos(1_000_000_000),
+            idle: Nanos(30_000_000_000),
+            late_after: Nanos(100_000),
+            bin: Nanos(10_000_000),
+            held: 1 << 16,
+        }
+    }
+}
