@@ -74,7 +74,7 @@ impl PlanError {
                 false => format!("unknown key `{key}`"),
             },
         );
-        let help = unknown.map(|key| did_you_mean(key, quoted));
+        let help = unknown.map(|key| did_you_mean(key, quoted)).or_else(|| expected(message));
         Self::at(source_name, text, error.span().unwrap_or(0..0), what, help)
     }
 
@@ -96,6 +96,20 @@ impl PlanError {
         });
         Self::at(source_name, text, span, wrong.what, wrong.help)
     }
+}
+
+/// What would be right where serde found another type, or nothing.
+fn expected(message: &str) -> Option<String> {
+    let help = if message.starts_with("missing field") {
+        "this key has no default"
+    } else if message.ends_with("expected a string") {
+        "a text in quotes; a quantity carries its unit: \"400Gbit\", \"4MiB\", \"12us\""
+    } else if message.contains("expected u") {
+        "a whole number, zero or greater, without quotes"
+    } else {
+        return None;
+    };
+    Some(help.to_owned())
 }
 
 /// Keys of the plan format that later versions of the program read.

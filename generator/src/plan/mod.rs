@@ -9,6 +9,8 @@ mod value;
 mod resolve;
 mod written;
 pub mod load;
+#[cfg(test)]
+mod refusals;
 
 pub use error::PlanError;
 pub use file::PlanFile;

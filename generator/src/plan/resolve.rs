@@ -37,6 +37,7 @@ pub(super) fn resolve(file: &PlanFile, words: Words) -> Result<Plan, Wrong> {
         let near = (global / per_round).max(1) * per_round;
         return Err(wrong(&["training", "global_batch"], what, format!("{near} would be")));
     };
+    bounded(&model, &training, &parallelism, microbatches)?;
     let transport = transport(file.transport.as_ref().unwrap_or(&TransportTable::default()), &cluster)?;
     let collectives = file.collectives.clone().unwrap_or_default();
     choice(&["collectives", "algorithm"], collectives.algorithm.as_deref(), &["auto", "ring"])?;
@@ -117,6 +118,7 @@ fn model(table: &ModelTable, sequence_length: u64) -> Result<Model, Wrong> {
     ]) {
         within(&["model", key], value, LARGEST)?;
     }
+    within(&["model", "layers"], model.layers.into(), MOST_LAYERS)?;
     if !model.hidden.is_multiple_of(model.heads) {
         let what = format!("hidden {} is not a multiple of heads {}", model.hidden, model.heads);
         return Err(wrong(&["model", "hidden"], what, "every head has hidden / heads dimensions".to_owned()));
@@ -212,6 +214,7 @@ fn parallelism(table: &ParallelismTable, model: &Model, cluster: &Cluster) -> Re
     }
     let ranks = u64::from(tensor) * u64::from(pipeline) * u64::from(data);
     let gpus = u64::from(cluster.hosts) * u64::from(cluster.gpus_per_host);
+    within(&["cluster", "gpus_per_host"], gpus, MOST_RANKS)?;
     if ranks != gpus {
         let what = format!(
             "tensor {tensor} x pipeline {pipeline} x data {data} = {ranks} ranks, but the cluster has {gpus} GPUs ({} hosts of {})",
@@ -268,6 +271,37 @@ fn parallelism(table: &ParallelismTable, model: &Model, cluster: &Cluster) -> Re
         order: order(table.order.as_deref().unwrap_or("tp-cp-ep-dp-pp"))?,
         bucket,
     })
+}
+
+/// Refuses what no cluster could train, so that no sum of bytes over a step leaves 64 bits.
+fn bounded(
+    model: &Model,
+    training: &Training,
+    parallelism: &Parallelism,
+    microbatches: u32,
+) -> Result<(), Wrong> {
+    let [layers, hidden, ffn] = [model.layers.into(), model.hidden, model.ffn].map(u128::from);
+    let rows = u128::from(model.vocab) + u128::from(model.positions);
+    let parameters = layers * (4 * hidden * hidden + 2 * hidden * ffn + 9 * hidden + ffn) + rows * hidden;
+    if parameters > MOST_PARAMETERS {
+        let what = format!("a model of {parameters} parameters is beyond what a plan can describe");
+        return Err(wrong(&["model", "hidden"], what, format!("at most {MOST_PARAMETERS} parameters")));
+    }
+    if u64::from(microbatches) * u64::from(parallelism.pipeline) > MOST_PASSES {
+        let what = format!("{microbatches} microbatches over {} stages are too many", parallelism.pipeline);
+        let help =
+            format!("at most {MOST_PASSES} passes a step: a larger micro_batch or a smaller global_batch");
+        return Err(wrong(&["training", "global_batch"], what, help));
+    }
+    let numbers =
+        [training.micro_batch, training.sequence_length, model.hidden, microbatches.into()].map(u128::from);
+    let numbers: u128 = numbers.iter().product::<u128>() * (layers + 2);
+    if numbers > MOST_PARAMETERS {
+        let what = "a step's activations are beyond what a plan can describe".to_owned();
+        let help = "fewer or shorter sequences: sequence_length, micro_batch, global_batch".to_owned();
+        return Err(wrong(&["training", "sequence_length"], what, help));
+    }
+    Ok(())
 }
 
 fn order(text: &str) -> Result<[Dimension; 3], Wrong> {
@@ -340,8 +374,20 @@ fn timing(table: &TimingTable) -> Result<Timing, Wrong> {
 /// The version of the plan format.
 const VERSION: u32 = 1;
 
-/// Beyond any model; keeps products of three sizes and a width within 64 bits.
+/// Beyond any size of a model or a batch.
 const LARGEST: u64 = 1 << 24;
+
+/// Beyond any model: a thousand trillion numbers, whose traffic in a step still fits 64 bits many times.
+const MOST_PARAMETERS: u128 = 1_000_000_000_000_000;
+
+/// Beyond any model's depth.
+const MOST_LAYERS: u64 = 10_000;
+
+/// Beyond any schedule: microbatches x stages.
+const MOST_PASSES: u64 = 1 << 22;
 
 /// Beyond any cluster.
 const MOST_MACHINES: u64 = 1 << 20;
+
+/// Beyond any job.
+const MOST_RANKS: u64 = 1 << 22;

@@ -8,6 +8,7 @@ use super::file::{
     TrainingTable, TransportTable,
 };
 use super::{Dimension, Plan, Schedule, Words};
+use crate::model::Model;
 
 pub(super) fn file(plan: &Plan) -> PlanFile {
     let Plan { model, training, parallelism, cluster, collectives, transport, timing, fabric, .. } = plan;
@@ -21,13 +22,14 @@ pub(super) fn file(plan: &Plan) -> PlanFile {
         Dimension::Data => "dp",
         Dimension::Pipeline => "pp",
     });
+    let preset = Model::presets().find(|preset| *preset == model.name).map(str::to_owned);
     PlanFile {
         version: 1,
         name: plan.name.clone(),
         seed: Some(plan.seed),
         model: ModelTable {
-            preset: None,
-            family: Some("gpt".to_owned()),
+            family: preset.is_none().then(|| "gpt".to_owned()),
+            preset,
             layers: Some(model.layers),
             hidden: Some(model.hidden),
             heads: Some(model.heads),
