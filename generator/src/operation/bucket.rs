@@ -128,7 +128,9 @@ mod tests {
             plan.parallelism.layers_per_stage = vec![2; usize::try_from(stages).unwrap()];
             plan.model.layers = 2 * stages;
             plan.parallelism.bucket = Bytes(cap << 16);
+            let mut distinct = 0;
             for stage in 0..stages {
+                distinct += parameters(&plan, stage).iter().map(|(_, parameter)| parameter.elements).sum::<u64>();
                 let mut sum = 0;
                 for place in 0..tensor {
                     let buckets = buckets(&plan, stage, place);
@@ -140,6 +142,8 @@ mod tests {
                     .map(|(_, p)| p.elements * if p.cut == crate::model::Cut::Whole { u64::from(tensor) } else { 1 }).sum();
                 prop_assert_eq!(sum, whole);
             }
+            let copy = if stages > 1 { plan.model.token_embedding().elements } else { 0 };
+            prop_assert_eq!(distinct, plan.model.parameters() + copy);
         }
     }
 }
