@@ -223,7 +223,9 @@ fn timed_mode_has_no_steps_of_its_own() {
     let summary = timed().summary;
     assert_eq!((summary.mode.as_str(), summary.speed), ("timed", Some(1.5)));
     assert!(summary.steps[0].reason["time_ns"].starts_with("timed mode"));
-    assert!(text(&summary, Colour::Plain).contains("timed mode at 1.5 times the trace's speed"));
+    let head = "demo: timed mode at 1.5 times the trace's speed, 127.0 ms on 4 NICs";
+    assert_eq!(text(&summary, Colour::Plain).lines().next(), Some(head));
+    assert!(html::page(&timed()).contains("timed mode replays frames, not what they are for"));
 }
 
 #[test]

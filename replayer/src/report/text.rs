@@ -45,21 +45,22 @@ fn headline(summary: &Summary) -> String {
 
 /// What ran, in a line.
 pub(super) fn ran(summary: &Summary) -> String {
-    let measured = summary.steps.iter().filter(|step| step.time_ns.is_some()).count();
     let speed = summary.speed.map_or(String::new(), |speed| format!(" at {speed} times the trace's speed"));
-    format!(
-        "{} mode{speed}, {measured} of {} training steps in {} on {} NICs",
-        summary.mode,
-        summary.steps.len(),
-        Nanos(summary.duration_ns),
-        summary.nics.len(),
-    )
+    let measured = summary.steps.iter().filter(|step| step.time_ns.is_some()).count();
+    // Timed mode has no steps of its own.
+    let steps = match summary.speed {
+        None => format!("{measured} of {} training steps in ", summary.steps.len()),
+        Some(_) => String::new(),
+    };
+    let (duration, nics) = (Nanos(summary.duration_ns), summary.nics.len());
+    format!("{} mode{speed}, {steps}{duration} on {nics} NICs", summary.mode)
 }
 
 fn steps(summary: &Summary) -> Table {
     let mut table = table(&["step", "time", "planned", "ideal", "time/planned", "time/ideal"]);
     let ratio = |ratio: Option<f64>| ratio.map_or_else(absent, |ratio| format!("{ratio:.3}"));
-    for step in &summary.steps {
+    let any = summary.steps.iter().any(|step| step.time_ns.is_some());
+    for step in summary.steps.iter().filter(|_| any) {
         table.add_row(cells(vec![
             step.step.to_string(),
             time(step.time_ns),

@@ -5,7 +5,7 @@ mod prose;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use traces::unit::{Bytes, Nanos};
+use traces::unit::{Bytes, Nanos, duration_text};
 
 use self::pictures::{Distribution, Throughput};
 use super::latency::kind_name;
@@ -65,17 +65,7 @@ fn sections(report: &Report) -> Vec<Section> {
         section("steps", "Training steps", steps(report)),
         section("throughput", "Throughput in time", throughput(report)),
         section("latency", "Latency", latency(report)),
-        section(
-            "collectives",
-            "Collectives",
-            html! {
-                p.note {
-                    "Time runs from the instant at which the last member was ready to the last member's completion. "
-                    "algbw = S / time; busbw = algbw times the factor. Alike operations share a row."
-                }
-                (tables::collectives(summary))
-            },
-        ),
+        section("collectives", "Collectives", collectives(summary)),
         section(
             "classes",
             "Classes of traffic",
@@ -98,7 +88,7 @@ fn sections(report: &Report) -> Vec<Section> {
 fn facts(summary: &Summary) -> Markup {
     let slowest = summary.steps.iter().filter(|step| step.time_ns.is_some()).max_by_key(|step| step.time_ns);
     let response = overall(summary, RESPONSE);
-    let goodput = super::bandwidth::rate(Bytes(summary.payload_bytes_received), Nanos(summary.duration_ns));
+    let goodput = super::bandwidth::rate(Bytes(summary.goodput_bytes_received), Nanos(summary.duration_ns));
     let percentile = response.and_then(|response| {
         [
             (response.p999_ns, "p99.9"),
@@ -118,7 +108,7 @@ fn facts(summary: &Summary) -> Markup {
                     @if let Some(ratio) = step.ratio_to_ideal { ", " (format!("{ratio:.2}")) " x compute alone" }
                 } } }
             }
-            div { dt { "payload received" } dd { (Bytes(summary.payload_bytes_received)) small { (rate(goodput)) " over all NICs" } } }
+            div { dt { "goodput" } dd { (Bytes(summary.goodput_bytes_received)) small { (rate(goodput)) " over all NICs" } } }
             @if let (Some(response), Some((value, name))) = (response, percentile) {
                 div { dt { "response " (name) } dd { (Nanos(value)) small { (clocks(response)) } } }
             }
@@ -131,12 +121,27 @@ fn facts(summary: &Summary) -> Markup {
 fn steps(report: &Report) -> Markup {
     html! {
         (tables::steps(&report.summary))
+        @if let Some(why) = report.summary.steps.iter().find_map(|step| step.reason.get("time_ns")) {
+            p.note { "Without a time: " (why) "." }
+        }
         @if let Some(timeline) = &report.timeline {
             figure {
                 figcaption { b { "Step " (timeline.step) " by rank" } ": compute above, traffic below it" }
                 (pictures::lanes(&timeline.planned, &timeline.measured))
             }
         }
+    }
+}
+
+fn collectives(summary: &Summary) -> Markup {
+    html! {
+        p.note {
+            "n members and S, the payload. Time runs from the instant at which the last member that gives data was ready to "
+            "the last member's completion. algbw = S / time; busbw = algbw times the factor. Alike operations share a row."
+        }
+        @if !summary.collectives.is_empty() { (tables::collectives(summary)) }
+        @else if summary.speed.is_some() { p { "None was seen: timed mode replays frames, not what they are for." } }
+        @else { p { "None was seen." } }
     }
 }
 
@@ -154,7 +159,7 @@ fn throughput(report: &Report) -> Markup {
         .take(MOST_NICS)
         .collect();
     html! {
-        p.note { "Payload per second, counted in intervals of " (nics.first().map_or(Nanos(0), |nic| nic.bin)) "." }
+        p.note { "Payload per second, counted in intervals of " (duration_text(nics.first().map_or(Nanos(0), |nic| nic.bin))) ". All NICs on the same axes." }
         (pictures::throughput(&nics))
         @if report.throughput.len() > MOST_NICS {
             p.note { "The first " (MOST_NICS) " of " (report.throughput.len()) " NICs; intervals.ndjson has all." }

@@ -25,42 +25,35 @@ pub(super) fn throughput(nics: &[Throughput<'_>]) -> Markup {
     let measured = nics.iter().flat_map(|nic| [(nic.sent, nic.bin), (nic.received, nic.bin)]);
     let (measured_time, measured_rate) = extent(measured);
     let (planned_time, planned_rate) = extent(nics.iter().map(|nic| (nic.planned, nic.bin)));
-    // Curves of one size share axes; otherwise the small one would be a line on the ground, so the plan stands below.
-    let together = planned_rate == 0
-        || (planned_rate / 6 <= measured_rate
-            && measured_rate / 6 <= planned_rate
-            && planned_time / 6 <= measured_time);
-    let (time, rate) = if together {
-        (measured_time.max(planned_time), measured_rate.max(planned_rate))
+    let planned = planned_rate > 0;
+    // Curves of one size share axes; otherwise the smaller one would be a line on the ground.
+    let alike = planned_rate / 6 <= measured_rate
+        && measured_rate / 6 <= planned_rate
+        && planned_time / 6 <= measured_time;
+    let (run, plan) = if planned && alike {
+        let both = (measured_time.max(planned_time), measured_rate.max(planned_rate));
+        (both, both)
     } else {
-        (measured_time, measured_rate)
+        ((measured_time, measured_rate), (planned_time, planned_rate))
     };
-    let across = Axis::linear(Quantity::Time, time, 7);
-    let up = Axis::linear_with_room(Quantity::Rate, rate, 4);
-    let plan_across = Axis::linear(Quantity::Time, planned_time, 7);
-    let plan_up = Axis::linear_with_room(Quantity::Rate, planned_rate, 4);
+    let (run, plan) = (Panel::new(run), Panel::new(plan));
     html! {
         ul.legend {
-            li.sent { i {} "payload sent" }
-            li.received { i {} "payload received" }
-            li { i.line {} "sent in the plan" @if !together { " (own axes, below each)" } }
+            li.sent { i {} "sent" }
+            li.received { i {} "received" }
+            @if planned { li.plan { i {} "sent in the plan" @if !alike { ", on axes of its own" } } }
         }
         div.multiples { @for nic in nics {
             figure {
                 figcaption { b { (nic.name) } }
-                ({
-                    let inside = html! {
-                        (area(nic.sent, nic.bin, time, &across, &up, "sent", "payload sent"))
-                        (line(nic.received, nic.bin, time, &across, &up, "received curve thin"))
-                        @if together { (line(nic.planned, nic.bin, time, &across, &up, "plan")) }
-                    };
-                    frame(&format!("{}: payload per second over time", nic.name), &across, &up, inside, 130)
-                })
-                @if !together {
-                    ({
-                        let inside = line(nic.planned, nic.bin, planned_time, &plan_across, &plan_up, "plan");
-                        frame(&format!("{}: the plan's own curve", nic.name), &plan_across, &plan_up, inside, 70)
-                    })
+                (run.draw(&format!("{}: payload per second over time", nic.name), 120, html! {
+                    (run.area(nic.sent, nic.bin, "sent", "sent"))
+                    (run.line(nic.received, nic.bin, "received curve thin"))
+                }))
+                @if planned {
+                    (plan.draw(&format!("{}: the plan's own curve", nic.name), 76, html! {
+                        (plan.area(nic.planned, nic.bin, "plan", "sent in the plan"))
+                    }))
                 }
             }
         } }
@@ -78,41 +71,47 @@ fn length(bins: &[u64], bin: Nanos) -> u64 {
     bin.0.saturating_mul(u64::try_from(bins.len()).unwrap_or(u64::MAX))
 }
 
-fn frame(label: &str, across: &Axis, up: &Axis, inside: Markup, height: u32) -> Markup {
-    Plot {
-        label,
-        across: across.unit,
-        up: up.unit,
-        across_ticks: ticks(across),
-        up_ticks: ticks(up),
-        inside,
-        height,
+/// A frame of throughput over time, the same for all NICs.
+struct Panel {
+    time: u64,
+    across: Axis,
+    up: Axis,
+}
+
+impl Panel {
+    fn new((time, rate): (u64, u64)) -> Self {
+        let across = Axis::linear(Quantity::Time, time, 7);
+        Self { time, across, up: Axis::linear_with_room(Quantity::Rate, rate, 4) }
     }
-    .draw()
-}
 
-fn line(bins: &[u64], bin: Nanos, time: u64, across: &Axis, up: &Axis, class: &str) -> Markup {
-    let points = points(bins, bin, time, across, up);
-    html! { @if !points.is_empty() { path class=(class) d=(Path::steps(&points, end(bins, bin, across)).d()) {} } }
-}
+    fn draw(&self, label: &str, height: u32, inside: Markup) -> Markup {
+        let (across_ticks, up_ticks) = (ticks(&self.across), ticks(&self.up));
+        Plot { label, across: self.across.unit, up: self.up.unit, across_ticks, up_ticks, inside, height }
+            .draw()
+    }
 
-fn area(bins: &[u64], bin: Nanos, time: u64, across: &Axis, up: &Axis, class: &str, name: &str) -> Markup {
-    let points = points(bins, bin, time, across, up);
-    let end = end(bins, bin, across);
-    let total = Bytes(bins.iter().sum());
-    html! { @if !points.is_empty() { g class=(class) {
-        title { (name) ", " (total) " in all" }
-        path.fill d=(Path::area(&points, end).d()) {}
-        path.curve.thin d=(Path::steps(&points, end).d()) {}
-    } } }
-}
+    fn line(&self, bins: &[u64], bin: Nanos, class: &str) -> Markup {
+        let points = self.points(bins, bin);
+        html! { @if !points.is_empty() { path class=(class) d=(Path::steps(&points, self.end(bins, bin)).d()) {} } }
+    }
 
-fn end(bins: &[u64], bin: Nanos, across: &Axis) -> f64 {
-    across.place(length(bins, bin))
-}
+    fn area(&self, bins: &[u64], bin: Nanos, class: &str, name: &str) -> Markup {
+        let (points, end) = (self.points(bins, bin), self.end(bins, bin));
+        html! { @if !points.is_empty() { g class=(class) {
+            title { (name) ", " (Bytes(bins.iter().sum())) " in all" }
+            path.fill d=(Path::area(&points, end).d()) {}
+            path.curve.thin d=(Path::steps(&points, end).d()) {}
+        } } }
+    }
 
-fn points(bins: &[u64], bin: Nanos, time: u64, across: &Axis, up: &Axis) -> Vec<(f64, f64)> {
-    curve(bins, bin, time).into_iter().map(|(at, rate)| (across.place(at), up.place(rate))).collect()
+    fn points(&self, bins: &[u64], bin: Nanos) -> Vec<(f64, f64)> {
+        let curve = curve(bins, bin, self.time).into_iter();
+        curve.map(|(at, rate)| (self.across.place(at), self.up.place(rate))).collect()
+    }
+
+    fn end(&self, bins: &[u64], bin: Nanos) -> f64 {
+        self.across.place(length(bins, bin))
+    }
 }
 
 /// Bins as start and rate, joined so that at most [`MOST_POINTS`] cover `time`.

@@ -30,11 +30,12 @@ pub(super) fn deviations(summary: &Summary) -> Markup {
     }
 }
 
-const DEFINITIONS: [(&str, &str); 14] = [
+const DEFINITIONS: [(&str, &str); 15] = [
     (
         "payload",
-        "Bytes that messages carry, without any header; each byte counts once, however often it was sent.",
+        "Bytes that messages carry, without any header. Sent: frames that were sent again included. Received: duplicates included.",
     ),
+    ("goodput", "Payload received that was new: what messages are made of."),
     (
         "sending, receiving",
         "Payload over the run's duration. The busiest interval is the interval of the curve above with most payload.",
@@ -63,7 +64,7 @@ const DEFINITIONS: [(&str, &str); 14] = [
     ("reordered", "Frames that arrived after one that was sent later on the same queue pair."),
     (
         "time of a collective",
-        "From the instant at which the last of its members was ready to the completion of the last.",
+        "From the instant at which the last member that gives data was ready to the completion of the last member. In a send and a broadcast one member gives data, and the others are ready only when it arrives.",
     ),
     (
         "algbw, busbw",
