@@ -57,6 +57,8 @@ pub struct Burst<'a> {
 /// A frame that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
+    /// The NIC that it arrived at, by its place among the addresses to listen at.
+    pub nic: usize,
     /// From its base transport header to its last byte.
     pub bytes: &'a [u8],
     /// Its ECN field: 3 when a switch has marked it.

@@ -107,7 +107,7 @@ impl Backend for Udp {
 
     fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
         let mut frames = 0;
-        for socket in &self.receivers {
+        for (nic, socket) in self.receivers.iter().enumerate() {
             self.arena.receive(socket.as_fd(), &mut |delivery| {
                 let ecn = delivery.traffic_class & 0b11;
                 if delivery.cut {
@@ -115,7 +115,7 @@ impl Backend for Udp {
                 }
                 for bytes in delivery.bytes.chunks(delivery.segment.max(1)) {
                     frames += 1;
-                    each(Arrival { bytes, ecn });
+                    each(Arrival { nic, bytes, ecn });
                 }
             })?;
         }
