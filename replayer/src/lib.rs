@@ -8,4 +8,5 @@ pub mod outcome;
 pub mod measure;
 pub mod engine;
 pub mod net;
+pub mod dataplane;
 pub mod report;
