@@ -9,4 +9,5 @@ pub mod measure;
 pub mod engine;
 pub mod net;
 pub mod dataplane;
+pub mod control;
 pub mod report;
