@@ -10,4 +10,5 @@ pub mod engine;
 pub mod net;
 pub mod dataplane;
 pub mod control;
+pub mod lab;
 pub mod report;
