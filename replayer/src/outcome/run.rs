@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use traces::id::{GroupId, HostId, QueuePairId, Rank};
 use traces::origin::{Class, Operation};
+use traces::unit::Nanos;
 
 use super::host::{
     ClassCounts, Clock, End, HostOutcome, LatencyKind, LatencySamples, Mode, NicOutcome, ReceivedFlow,
@@ -189,6 +190,14 @@ impl RunOutcome {
             computes: hosts.iter().flat_map(|host| host.computes.iter().copied()).collect(),
             left_off: hosts.iter().map(|host| host.left_off).sum(),
         })
+    }
+}
+
+impl RunOutcome {
+    /// The widest interval of any NIC: the one in which all of them can be compared.
+    #[must_use]
+    pub fn widest_bin(&self) -> Nanos {
+        Nanos(self.nics.iter().map(|nic| nic.intervals.bin_ns).max().unwrap_or(0).max(1))
     }
 }
 

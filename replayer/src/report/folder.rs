@@ -113,7 +113,7 @@ impl Drop for RunFolder {
 /// # Errors
 /// [`FolderError`] if a graph can not be read.
 pub fn planned_curve(trace: &TraceFolder, outcome: &RunOutcome) -> Result<PlannedCurve, FolderError> {
-    let bin = outcome.nics.first().map_or(0, |nic| nic.intervals.bin_ns);
+    let bin = outcome.widest_bin().0;
     let per_mille = match outcome.mode {
         Mode::Dependency => 1_000,
         Mode::Timed { speed } => u64::from(u32::from(speed)),

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
+use traces::unit::Nanos;
 
 use super::Report;
 use super::html;
@@ -163,6 +164,24 @@ fn a_collective_counts_from_its_last_member_and_a_send_from_its_sender() {
     let send = find("pp_forward");
     assert_eq!((send.ranks, send.planned_ns, send.factor.as_str()), (2, Some(900_000), "1"));
     assert_eq!(send.payload_bytes, 200 * 4_096);
+}
+
+#[test]
+fn nics_with_narrow_bins_are_drawn_in_wide_ones() {
+    let mut outcome = outcome();
+    let bins = &mut outcome.nics[0].intervals;
+    (bins.bin_ns, bins.bins) = (bins.bin_ns / 2, bins.bins.iter().flat_map(|bin| [*bin, *bin]).collect());
+    let report = Report::new(&outcome, &trace(), None, &circumstances()).unwrap();
+    let [first, second, ..] = report.throughput.as_slice() else { panic!("four NICs") };
+    assert_eq!((first.bin, second.bin), (Nanos(1_000_000), Nanos(1_000_000)));
+    assert_eq!((first.sent.len(), second.sent.len()), (127, 127));
+    let total: u64 = outcome.nics[0].intervals.bins.iter().map(|bin| bin.payload_bytes_sent).sum();
+    assert_eq!(first.sent.iter().sum::<u64>(), total);
+    assert_eq!(
+        report.intervals.len(),
+        2 * 127 + 3 * 127,
+        "the lines for programs stay as they were measured"
+    );
 }
 
 #[test]

@@ -212,19 +212,25 @@ pub(super) fn intervals(outcome: &RunOutcome, directory: &Directory<'_>) -> Vec<
     rows
 }
 
-/// The same for pictures.
+/// The same for pictures: all NICs in bins of the widest among them, since a busy NIC may have had to join its own.
 pub(super) fn curves(outcome: &RunOutcome, directory: &Directory<'_>) -> Vec<Curve> {
-    let bins =
-        |nic: &NicOutcome, figure: fn(&IntervalBin) -> u64| nic.intervals.bins.iter().map(figure).collect();
+    let widest = outcome.widest_bin();
     outcome
         .nics
         .iter()
-        .map(|nic| Curve {
-            id: nic.nic,
-            name: directory.nic_name(nic.nic),
-            bin: Nanos(nic.intervals.bin_ns.max(1)),
-            sent: bins(nic, |bin| bin.payload_bytes_sent),
-            received: bins(nic, |bin| bin.payload_bytes_received),
+        .map(|nic| {
+            let joined = usize::try_from(widest.0 / nic.intervals.bin_ns.max(1)).unwrap_or(usize::MAX).max(1);
+            let bins = |figure: fn(&IntervalBin) -> u64| {
+                let joined = nic.intervals.bins.chunks(joined);
+                joined.map(|bins| bins.iter().map(figure).sum()).collect()
+            };
+            Curve {
+                id: nic.nic,
+                name: directory.nic_name(nic.nic),
+                bin: widest,
+                sent: bins(|bin| bin.payload_bytes_sent),
+                received: bins(|bin| bin.payload_bytes_received),
+            }
         })
         .collect()
 }
