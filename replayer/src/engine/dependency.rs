@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use traces::graph::{Message, Node, Work};
 use traces::id::{NodeId, QueuePairId};
+use traces::origin::Class;
 use traces::unit::Nanos;
 use traces::wire::aeth::Aeth;
 use traces::wire::bth::Bth;
@@ -199,9 +200,10 @@ impl Dependency {
         match shape.map(|shape| (shape.role, shape.operation)) {
             Some((Role::Request, Operation::Write | Operation::Send)) => {
                 let Some(shape) = shape else { return };
+                let class = if stamp.is_none() { self.expected_class(flow) } else { None };
                 let taken =
                     self.connections[flow].receiver.take(packet.bth.psn, shape.place, packet.bth.ack_request);
-                self.meter.arrived(now, &Arrived { flow, sizes, stamp, novelty: taken.novelty });
+                self.meter.arrived(now, &Arrived { flow, sizes, stamp, class, novelty: taken.novelty });
                 if self.connections[flow].receiver.has_answer() {
                     self.answers.join(flow);
                 }
@@ -381,6 +383,13 @@ impl Dependency {
         self.operations.arrives(slot, &message.origin, at);
         self.meter.message_received(flow, Some(message.origin.class));
         self.complete(node, at);
+    }
+
+    /// The class of the message that a flow brings next, if the node that waits for it is ready.
+    fn expected_class(&mut self, flow: usize) -> Option<Class> {
+        let Connection { receiver, inbox, .. } = &mut self.connections[flow];
+        let node = inbox.entry(receiver.messages())?.node?;
+        Some(self.graph.get(node)?.work.origin()?.class)
     }
 
     fn complete(&mut self, node: NodeId, at: Nanos) {

@@ -323,3 +323,5 @@ fn blank(setup: &Setup, mode: Mode, end: End) -> HostOutcome {
         left_off: 0,
     }
 }
+#[cfg(test)]
+mod tests;

@@ -82,6 +82,11 @@ impl Receiver {
         Taken { novelty: Novelty::Accepted, completes }
     }
 
+    /// Messages received whole: the number of the one that comes next.
+    pub(super) const fn messages(&self) -> u32 {
+        self.messages
+    }
+
     /// Whether an answer waits to be sent.
     pub(super) const fn has_answer(&self) -> bool {
         self.answer.is_some()

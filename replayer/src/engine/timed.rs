@@ -203,7 +203,9 @@ impl Timed {
         let sizes = packet::sizes(self.setup.encapsulation, bytes.len(), payload);
         self.meter.arrives(now, flow, sizes, ecn & 3 == 3);
         if data {
-            let new = self.meter.arrived(now, &Arrived { flow, sizes, stamp, novelty: Novelty::ByStamp });
+            let new = self
+                .meter
+                .arrived(now, &Arrived { flow, sizes, stamp, class: None, novelty: Novelty::ByStamp });
             if new && shape.is_some_and(|shape| shape.place.ends()) {
                 self.meter.message_received(flow, stamp.and_then(|stamp| stamp.class));
             }

@@ -68,6 +68,8 @@ pub struct Arrived {
     pub sizes: Sizes,
     /// Its stamp.
     pub stamp: Option<Stamp>,
+    /// Its class, if it is known without a stamp.
+    pub class: Option<Class>,
     /// What it brings.
     pub novelty: Novelty,
 }
@@ -171,12 +173,12 @@ impl Meter {
 
     /// A data frame that [`Self::arrives`] has counted is judged; says whether it brings anything new.
     pub fn arrived(&mut self, now: Nanos, frame: &Arrived) -> bool {
-        let Arrived { flow, sizes, stamp, novelty } = *frame;
+        let Arrived { flow, sizes, stamp, class, novelty } = *frame;
         let Flow { nic, received, window, .. } = &mut self.flows[flow];
         received.frames += 1;
         received.payload_bytes += sizes.payload;
         received.first_ns.get_or_insert(now.0);
-        let counts = &mut self.classes[number(stamp.and_then(|stamp| stamp.class))];
+        let counts = &mut self.classes[number(stamp.map_or(class, |stamp| stamp.class))];
         counts.frames_received += 1;
         counts.payload_bytes_received += sizes.payload;
         touch(counts, now);
