@@ -10,3 +10,4 @@ pub mod placement;
 pub mod operation;
 pub mod pipeline;
 pub mod explain;
+pub mod random;
