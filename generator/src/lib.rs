@@ -11,3 +11,4 @@ pub mod operation;
 pub mod pipeline;
 pub mod explain;
 pub mod random;
+pub mod schedule;
