@@ -12,3 +12,4 @@ pub mod pipeline;
 pub mod explain;
 pub mod random;
 pub mod schedule;
+pub mod collective;

@@ -1,0 +1,157 @@
+//! All-reduce in a ring: NCCL's channels, loops, chunks and slices (Simple protocol).
+//!
+//! ```text
+//! payload -> channels (contiguous parts) -> loops of n chunks -> 2 (n-1) steps -> two slices, each a message
+//! ```
+//! In step k the member at ring position p sends chunk (p - 1 - k) mod n to position p + 1: the first n - 1 steps
+//! reduce, the others copy. Sources: NCCL `enqueue.cc` (scheduleCollTasksToPlan), `device/all_reduce.h` (runRing),
+//! `device/prims_simple.h` (genericOp).
+
+use traces::unit::Bytes;
+
+/// An all-reduce of one buffer among the members of a ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingAllReduce {
+    members: u64,
+    /// Bytes of an element; parts, chunks and slices are whole elements.
+    element: u64,
+    /// The elements of each channel that has some.
+    channels: Vec<u64>,
+}
+
+impl RingAllReduce {
+    /// The all-reduce of `payload` among `members`, at least two, over at most `channels` channels.
+    ///
+    /// A payload that is not a whole number of elements is split in bytes.
+    #[must_use]
+    pub fn new(members: u32, payload: Bytes, element: u64, channels: u32) -> Self {
+        let element = if payload.0.is_multiple_of(element.max(1)) { element.max(1) } else { 1 };
+        let channels =
+            split(payload.0, u64::from(channels.max(1))).into_iter().map(|part| part / element).collect();
+        Self { members: u64::from(members.max(2)), element, channels }
+    }
+
+    /// The channels that carry something.
+    #[must_use]
+    pub const fn channels(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// The payload's part on a channel.
+    #[must_use]
+    pub fn channel_bytes(&self, channel: usize) -> Bytes {
+        Bytes(self.elements(channel) * self.element)
+    }
+
+    /// Steps of a loop: 2 (n - 1).
+    #[must_use]
+    pub const fn steps(&self) -> u64 {
+        2 * (self.members - 1)
+    }
+
+    /// Loops of the channel: each takes a chunk from every member's place.
+    #[must_use]
+    pub fn loops(&self, channel: usize) -> u64 {
+        self.elements(channel).div_ceil(self.members * self.most_chunk())
+    }
+
+    /// The chunk that position `position` sends in a step: (p - 1 - k) mod n.
+    #[must_use]
+    pub const fn chunk_sent(&self, position: u64, step: u64) -> u64 {
+        // Steps are fewer than 2 n, so 2 n keeps the difference positive.
+        (position + 2 * self.members - 1 - step) % self.members
+    }
+
+    /// The bytes of a message: slice `slice` of what `position` sends in step `step` of loop `round`.
+    #[must_use]
+    pub fn message(&self, channel: usize, round: u64, step: u64, slice: usize, position: u64) -> Bytes {
+        let whole = self.members * self.most_chunk();
+        let left = self.elements(channel).saturating_sub(round * whole);
+        let chunk = if left >= whole {
+            self.most_chunk()
+        } else {
+            left.div_ceil(self.members).next_multiple_of((16 / self.element).max(1))
+        };
+        let place = self.chunk_sent(position, step);
+        let length = left.saturating_sub(place * chunk).min(chunk);
+        // NCCL keeps slices from getting small: at least 1/32 of two steps of 512 KiB.
+        let most = (length.div_ceil(16 * 2) * 16).max(2 * STEP / self.element / 32);
+        let before = if slice == 0 { 0 } else { most };
+        Bytes(length.saturating_sub(before).min(most) * self.element)
+    }
+
+    /// What position `position` sends on a channel: 2 T minus the chunks that it does not pass on, its own and its
+    /// successor's.
+    #[must_use]
+    pub fn edge_bytes(&self, channel: usize, position: u64) -> Bytes {
+        let rounds =
+            (0..self.loops(channel)).flat_map(|round| (0..self.steps()).map(move |step| (round, step)));
+        rounds
+            .flat_map(|(round, step)| (0..SLICES).map(move |slice| (round, step, slice)))
+            .map(|(round, step, slice)| self.message(channel, round, step, slice, position))
+            .sum()
+    }
+
+    /// Elements of the largest chunk: four steps of the buffer.
+    const fn most_chunk(&self) -> u64 {
+        4 * STEP / self.element
+    }
+
+    fn elements(&self, channel: usize) -> u64 {
+        self.channels.get(channel).copied().unwrap_or(0)
+    }
+}
+
+/// The bytes of each channel that has some: nearly equal contiguous parts, on fewer channels when there is little.
+fn split(bytes: u64, most: u64) -> Vec<u64> {
+    if bytes == 0 {
+        return Vec::new();
+    }
+    let mut wanted = most;
+    while bytes < wanted * THREADS * BYTES_PER_THREAD && wanted >= 2 {
+        wanted -= 1;
+    }
+    let traffic_per_byte = 2;
+    let traffic = (bytes * traffic_per_byte).max(LEAST_TRAFFIC);
+    let per_channel = (traffic / wanted).next_multiple_of(16);
+    let cell = LEAST_TRAFFIC.div_ceil(traffic_per_byte).next_multiple_of(16);
+    let cells = bytes.div_ceil(cell);
+    let low = cells.min(per_channel.div_ceil(cell * traffic_per_byte));
+    let mut each = low;
+    let mut middle = (cells - low) / each;
+    let mut high = (cells - low) % each;
+    if high == 0 && middle > 0 {
+        high = each;
+        middle -= 1;
+    }
+    if 1 + middle + u64::from(high > 0) > most {
+        middle = most.saturating_sub(2);
+        each = (cells - low) / (middle + 1);
+        high = each + (cells - low) % (middle + 1);
+    }
+    let parts = std::iter::once(low)
+        .chain(std::iter::repeat_n(each, usize::try_from(middle).unwrap_or(0)))
+        .chain((high > 0).then_some(high));
+    let mut left = bytes;
+    parts
+        .map(|cells| {
+            let part = (cells * cell).min(left);
+            left -= part;
+            part
+        })
+        .filter(|&part| part > 0)
+        .collect()
+}
+
+/// Messages of a chunk: its slices, of which the last may be empty (4 chunk steps by 2 slice steps).
+pub const SLICES: usize = 2;
+
+/// A step of NCCL's buffer: 4 MiB in eight.
+const STEP: u64 = 512 << 10;
+
+/// Threads of a channel in the Simple protocol, and the bytes that make one worth while.
+const THREADS: u64 = 512;
+const BYTES_PER_THREAD: u64 = 64;
+
+/// The least traffic that a channel is given.
+const LEAST_TRAFFIC: u64 = 32 << 10;
