@@ -13,3 +13,4 @@ pub mod explain;
 pub mod random;
 pub mod schedule;
 pub mod collective;
+pub mod connection;
