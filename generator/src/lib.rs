@@ -14,3 +14,4 @@ pub mod random;
 pub mod schedule;
 pub mod collective;
 pub mod connection;
+pub mod program;
