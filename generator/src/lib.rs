@@ -15,3 +15,4 @@ pub mod schedule;
 pub mod collective;
 pub mod connection;
 pub mod program;
+pub mod timeline;
