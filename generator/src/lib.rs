@@ -16,3 +16,5 @@ pub mod collective;
 pub mod connection;
 pub mod program;
 pub mod timeline;
+pub mod frames;
+pub mod trace;
