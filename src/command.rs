@@ -1,7 +1,11 @@
 //! What the arguments mean: one module a command.
 
 mod explain;
+mod generate;
 mod verify;
+mod agent;
+mod replay;
+mod demo;
 
 use clap::CommandFactory;
 
@@ -15,7 +19,11 @@ use crate::typed::{Command, Document, Typed};
 pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Explain(typed) => explain::run(&typed),
+        Command::Generate(typed) => generate::run(&typed),
         Command::Verify(typed) => verify::run(&typed),
+        Command::Replay(typed) => replay::run(&typed),
+        Command::Demo(typed) => demo::run(&typed),
+        Command::Agent(typed) => agent::run(&typed),
         Command::Schema { document } => schema(document),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -29,7 +37,6 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
             output::result(&String::from_utf8_lossy(&page))?;
             Ok(Exit::Done)
         }
-        _ => Ok(Exit::Done),
     }
 }
 

@@ -112,9 +112,9 @@ pub(crate) struct How {
     /// When a message goes: as soon as what it waits for is there, or at the trace's time
     #[arg(long, value_enum, default_value_t = Mode::Dependency)]
     pub(crate) mode: Mode,
-    /// Play at K times the trace's speed: timed mode's times and dependency mode's compute are divided by it
-    #[arg(long, value_name = "K", default_value = "1", value_parser = crate::speed::parse)]
-    pub(crate) speed: crate::speed::Speed,
+    /// In timed mode, play at K times the trace's speed [default: 1]
+    #[arg(long, value_name = "K", value_parser = crate::speed::parse)]
+    pub(crate) speed: Option<crate::speed::Speed>,
     /// Where the hosts of the trace are: namespaces with veth pairs, loopback addresses, or whichever works
     #[arg(long, value_enum, default_value_t = Lab::Auto)]
     pub(crate) lab: Lab,

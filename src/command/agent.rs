@@ -1,0 +1,17 @@
+//! `tokenwire agent`: waits for a coordinator and plays hosts of a trace.
+
+use replayer::control::{AgentOptions, Place, serve};
+
+use crate::exit::{Exit, Failure};
+use crate::typed;
+
+pub(crate) fn run(typed: &typed::Agent) -> Result<Exit, Failure> {
+    let place = match (&typed.socket, typed.listen) {
+        (Some(path), _) => Place::Socket(path.clone()),
+        (None, Some(address)) => Place::Tcp(address),
+        (None, None) => return Err(Failure::wrong("give --listen ADDRESS:PORT or --socket PATH")),
+    };
+    let options = AgentOptions { with_parent: typed.with_parent, ..AgentOptions::at(place) };
+    serve(&options).map_err(Failure::wrong)?;
+    Ok(Exit::Done)
+}
