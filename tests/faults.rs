@@ -158,7 +158,7 @@ fn a_damaged_capture_is_refused_where_it_is_damaged() {
         ("a few bytes", good[..10].to_vec(), &["pcap"]),
         ("cut in a frame", good[..good.len() - 7].to_vec(), &["frame"]),
         ("cut in a record header", good[..24 + 9].to_vec(), &["frame 1"]),
-        ("another magic", spoil(0, 0x42), &["magic"]),
+        ("another magic", spoil(0, 0x42), &["423cb2a1"]),
         ("pcapng", [b"\x0a\x0d\x0d\x0a".to_vec(), vec![0; 40]].concat(), &["pcapng"]),
         ("gzip", [b"\x1f\x8b".to_vec(), vec![0; 40]].concat(), &["gzip"]),
         ("another link type", spoil(20, 101), &["Ethernet"]),
