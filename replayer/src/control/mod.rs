@@ -15,19 +15,15 @@ mod protocol {
 }
 mod error;
 pub mod place;
-pub mod spec;
 mod session;
 pub mod agent;
 mod party;
 pub mod coordinator;
 
 pub use agent::{AgentOptions, serve};
-pub use coordinator::{Run, run};
+pub use coordinator::{AgentPlace, Run, RunSpec, Standing, run};
 pub use error::ControlError;
 pub use place::Place;
-pub use spec::{AgentPlace, RunSpec};
-
-pub use crate::dataplane::Standing;
 
 /// The version that coordinator and agents compare.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -13,22 +13,19 @@
 //!     }
 //! }
 //! ```
-//! Time is nanoseconds since the run's epoch. Two sources: `dependency` executes the host's graph over a reliable
-//! transport (`sender`, `receiver`), `timed` plays the frames of a capture. Neither locks, logs or reads a clock,
+//! Time is nanoseconds since the run's epoch. Two sources: [`dependency`] executes the host's graph over a reliable
+//! transport ([`sender`], [`receiver`]), [`timed`] plays the frames of a capture. Neither locks, logs or reads a clock,
 //! and neither allocates once its queues have grown to what the trace needs.
 //!
 //! Not here: the invariant CRC (it covers IP, which the network's side knows), and reading traces.
 
 pub mod setup;
 mod packet;
-mod directory;
 mod graph;
-mod inbox;
 mod operations;
 mod sender;
 mod receiver;
 mod turns;
-mod transport;
 mod dependency;
 mod timed;
 
