@@ -255,9 +255,11 @@ impl Timed {
 
     fn write(&mut self, now: Nanos, frame: &Held, into: &mut [u8]) {
         let (captured, rest) = into.split_at_mut(frame.captured);
-        for (to, byte) in captured.iter_mut().zip(self.bytes.drain(..frame.captured)) {
-            *to = byte;
-        }
+        let (front, back) = self.bytes.as_slices();
+        let in_front = frame.captured.min(front.len());
+        captured[..in_front].copy_from_slice(&front[..in_front]);
+        captured[in_front..].copy_from_slice(&back[..frame.captured - in_front]);
+        self.bytes.drain(..frame.captured);
         rest.fill(0);
         self.sent += 1;
         let payload = frame.payload.map_or(0, |(_, length)| length);
