@@ -7,7 +7,9 @@ use traces::graph::{Head, Message, Node, Purpose, Task, Work};
 use traces::id::{GroupId, HostId, MessageId, NicId, NodeId, QueuePairId, Rank};
 use traces::manifest::{FORMAT_VERSION, Host, Manifest, Nic, QueuePair, Totals, Transport};
 use traces::origin::{Class, Operation, Origin, Phase};
+use traces::pcap::PcapWriter;
 use traces::unit::{Bytes, Nanos};
+use traces::wire::{Bth, Ecn, Extensions, Frame, Ip, Link, Mac, Network, Opcode, Psn, Qpn, RemoteKey, Reth};
 
 /// A ring.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,70 @@ impl Ring {
             graph.finish().unwrap();
         }
         writer.finish(&self.manifest(), "").unwrap()
+    }
+
+    /// Writes the trace folder with captures: each message is one frame, and each round begins `gap` after the last.
+    pub(crate) fn write_with_captures(&self, place: &Path, gap: Nanos) -> PathBuf {
+        let writer = TraceFolderWriter::create(place.join("trace"), Existing::Keep).unwrap();
+        let mut manifest = self.manifest();
+        manifest.epoch_ns = EPOCH_NS;
+        manifest.duration_ns = gap.0 * u64::from(self.rounds);
+        for host in 0..self.hosts {
+            let mut graph =
+                writer.graph(&Head { host: HostId(host), plan_digest: "ring".to_owned() }).unwrap();
+            for node in self.nodes(host) {
+                graph.node(&node).unwrap();
+            }
+            graph.finish().unwrap();
+            let nic = &mut manifest.nics[HostId(host).index()];
+            nic.pcap = vec![TraceFolderWriter::capture_name(&nic.name)];
+            let mut capture = PcapWriter::new(writer.file(&nic.pcap[0]).unwrap());
+            for round in 0..self.rounds {
+                let at = Nanos(EPOCH_NS + gap.0 * u64::from(round));
+                let before = (host + self.hosts - 1) % self.hosts;
+                for (sender, at) in [(host, at), (before, at + Nanos(2_000))] {
+                    let frame = self.frame(sender, round);
+                    capture.frame(at, &frame, frame.len()).unwrap();
+                }
+            }
+            capture.finish().unwrap();
+        }
+        writer.finish(&manifest, "").unwrap()
+    }
+
+    /// The one frame of a message.
+    fn frame(&self, host: u32, round: u32) -> Vec<u8> {
+        let place = |host: u32| u8::try_from(host % self.hosts + 1).unwrap();
+        let (from, to) = (place(host), place(host + 1));
+        let message = self.message(host, round);
+        let destination = Qpn::for_data(0x100 + message.receiver.0).unwrap();
+        let length = u32::try_from(self.bytes).unwrap();
+        let reth = Reth { virtual_address: 0, remote_key: RemoteKey(0), length };
+        let frame = Frame {
+            link: Link {
+                source: Mac([2, 0, 198, 18, 0, from]),
+                destination: Mac([2, 0, 198, 18, 0, to]),
+                vlan: None,
+            },
+            network: Network {
+                ip: Ip::V4 {
+                    source: [198, 18, 0, from].into(),
+                    destination: [198, 18, 0, to].into(),
+                    identification: 0,
+                    dont_fragment: true,
+                },
+                dscp: 26,
+                ecn: Ecn::Capable0,
+                ttl: 64,
+            },
+            source_port: 49_152,
+            bth: Bth::new(Opcode::WriteOnly, destination, Psn::wrapping(message.first_psn)),
+            extensions: Extensions { reth: Some(reth), ..Extensions::default() },
+            payload: &vec![0x77; usize::try_from(self.bytes).unwrap()],
+        };
+        let mut bytes = Vec::new();
+        frame.emit(&mut bytes).unwrap();
+        bytes
     }
 
     fn nodes(&self, host: u32) -> Vec<Node> {
@@ -163,6 +229,9 @@ impl Ring {
         }
     }
 }
+
+/// Time zero of captures, since 1970.
+const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
 
 /// Near the end of the circle, so that PSNs wrap.
 const FIRST_PSN: u32 = 0x00ff_ff00;

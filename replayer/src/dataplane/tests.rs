@@ -5,10 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use traces::origin::Class;
+
 use super::ring::Ring;
 use super::*;
 use crate::clock::Clock;
-use crate::outcome::End;
+use crate::outcome::{End, Speed};
 
 /// Addresses of a ring in a network of loopback of its own.
 fn addresses(network: u8, hosts: u32) -> Vec<NicAddress> {
@@ -188,4 +190,51 @@ fn each_nic_needs_an_address() {
     let trace = ring.write(place.path());
     let error = Prepared::new(&assignment(trace, 2, addresses(82, 1), ring.udp_port)).unwrap_err();
     assert_eq!(error.to_string(), "no address is given for nic1");
+}
+
+#[test]
+fn captures_are_played_at_their_times_and_at_twice_the_speed() {
+    let ring = Ring { hosts: 3, rounds: 200, bytes: 1_024, compute: Nanos(0), udp_port: 47_804 };
+    let place = tempfile::tempdir().unwrap();
+    let trace = ring.write_with_captures(place.path(), Nanos(500_000));
+    for (per_mille, least) in [(1_000, 99_500_000), (2_000, 49_750_000)] {
+        let mut assignment = assignment(trace.clone(), ring.hosts, addresses(83, ring.hosts), ring.udp_port);
+        assignment.mode = Mode::Timed { speed: Speed::per_mille(per_mille).unwrap() };
+        let outcomes = play(vec![Prepared::new(&assignment).unwrap()]);
+        assert_eq!(outcomes.len(), 3);
+        for outcome in &outcomes {
+            assert_eq!(outcome.end, End::Complete);
+            let nic = &outcome.nics[0];
+            assert_eq!((nic.frames_sent, nic.frames_received), (200, 200));
+            assert_eq!(nic.goodput_bytes_received, ring.bytes_per_nic());
+            let took = nic.last_sent_ns.unwrap() - nic.first_sent_ns.unwrap();
+            assert!(took >= least - 5_000_000, "{took} ns at {per_mille} thousandths");
+            let class =
+                outcome.classes.iter().find(|counts| counts.class == Some(Class::DpGradients)).unwrap();
+            assert_eq!((class.stamped_sent, class.stamped_received), (200, 200));
+        }
+    }
+}
+
+#[test]
+fn a_damaged_graph_ends_the_run_with_its_place() {
+    let ring = Ring { hosts: 2, rounds: 3_000, bytes: 64, compute: Nanos(0), udp_port: 47_805 };
+    let place = tempfile::tempdir().unwrap();
+    let trace = ring.write(place.path());
+    let graph = trace.join("graph/host0.graph");
+    let bytes = std::fs::read(&graph).unwrap();
+    std::fs::write(&graph, &bytes[..bytes.len() / 2]).unwrap();
+    let prepared = Prepared::new(&assignment(trace, 2, addresses(84, 2), ring.udp_port)).unwrap();
+    let running = prepared.start(Clock::MONOTONIC.now()).unwrap();
+    for _ in 0..1_000 {
+        if running.failure().is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let why = running.failure().unwrap();
+    assert!(why.contains("host0: the graph ends at byte"), "{why}");
+    running.stop();
+    let outcomes = running.outcomes();
+    assert!(matches!(outcomes[0].end, End::Fault { .. }));
 }
