@@ -155,3 +155,102 @@ const BYTES_PER_THREAD: u64 = 64;
 
 /// The least traffic that a channel is given.
 const LEAST_TRAFFIC: u64 = 32 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes of the messages on one edge of the ring, over these channels, with how often each occurs.
+    fn sizes(ring: &RingAllReduce, channels: &[usize], position: impl Fn(usize) -> u64) -> Vec<(u64, u64)> {
+        let mut counts = std::collections::BTreeMap::new();
+        for &channel in channels.iter().filter(|&&channel| channel < ring.channels()) {
+            for round in 0..ring.loops(channel) {
+                for step in 0..ring.steps() {
+                    for slice in 0..SLICES {
+                        let bytes = ring.message(channel, round, step, slice, position(channel)).0;
+                        *counts.entry(bytes).or_insert(0) += 1;
+                    }
+                }
+            }
+        }
+        counts.into_iter().collect()
+    }
+
+    /// On nodes of 8 GPUs, the position from which channel c leaves node 0 (collectives.md, corrections, 1).
+    fn exit(n: u64) -> impl Fn(usize) -> u64 {
+        move |channel| (7 + n - u64::try_from(channel).unwrap() % 8) % n
+    }
+
+    #[test]
+    fn two_nodes_of_eight_send_64_mib_in_120_messages_per_nic() {
+        // V1: NIC 0 carries channels 0 and 8 of 16.
+        let ring = RingAllReduce::new(16, Bytes(64 << 20), 4, 16);
+        assert_eq!((ring.channels(), ring.channel_bytes(0)), (16, Bytes(4 << 20)));
+        assert_eq!(sizes(&ring, &[0, 8], exit(16)), [(131_072, 120)]);
+    }
+
+    #[test]
+    fn a_hundred_megabytes_are_no_whole_number_of_cells() {
+        // V5: all messages of NIC 0 are alike, and the last channel has less.
+        let ring = RingAllReduce::new(16, Bytes(100_000_000), 4, 16);
+        assert_eq!((ring.channels(), ring.channel_bytes(0)), (16, Bytes(6_258_688)));
+        assert_eq!(sizes(&ring, &[0, 8], exit(16)), [(195_584, 120)]);
+        let nics: Vec<u64> = (0..8)
+            .map(|nic| [nic, nic + 8].map(|c| ring.edge_bytes(c, exit(16)(c)).0).iter().sum())
+            .collect();
+        assert_eq!((nics.iter().min(), nics.iter().max()), (Some(&23_209_440), Some(&23_470_080)));
+    }
+
+    #[test]
+    fn little_goes_over_few_channels_and_empty_slices_are_sent() {
+        // V8.
+        let ring = RingAllReduce::new(16, Bytes(131_072), 4, 16);
+        assert_eq!((ring.channels(), ring.channel_bytes(0)), (4, Bytes(32_768)));
+        assert_eq!(sizes(&ring, &[0, 8], exit(16)), [(0, 30), (2048, 30)]);
+    }
+
+    #[test]
+    fn four_nodes_of_one_gpu_send_256_mib_in_slices_of_one() {
+        // V13: all four channels leave by the only NIC.
+        let ring = RingAllReduce::new(4, Bytes(256 << 20), 4, 4);
+        assert_eq!((ring.channels(), ring.channel_bytes(0)), (4, Bytes(64 << 20)));
+        assert_eq!(sizes(&ring, &[0, 1, 2, 3], |_| 0), [(1 << 20, 384)]);
+    }
+
+    #[test]
+    fn a_byte_too_many_may_take_one_more_channel_but_never_more_than_there_are() {
+        // Corrections, 2.
+        assert_eq!(RingAllReduce::new(16, Bytes(262_145), 1, 16).channels(), 9);
+        assert_eq!(RingAllReduce::new(16, Bytes((64 << 20) + 1), 1, 16).channels(), 16);
+        assert_eq!(RingAllReduce::new(4, Bytes(0), 4, 4).channels(), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn channels_share_the_payload_and_an_edge_carries_twice_less_two_chunks(
+            members in 2..16_u32, payload in 0..40_000_000_u64, channels in 1..20_u32,
+            element in proptest::sample::select(vec![1_u64, 2, 4, 8]),
+        ) {
+            let ring = RingAllReduce::new(members, Bytes(payload), element, channels);
+            proptest::prop_assert!(ring.channels() <= usize::try_from(channels).unwrap());
+            let whole: u64 = (0..ring.channels()).map(|channel| ring.channel_bytes(channel).0).sum();
+            proptest::prop_assert_eq!(whole, payload);
+            let n = u64::from(members);
+            for channel in 0..ring.channels() {
+                // What a position adds in step 0 over all rounds is its chunk p - 1.
+                let chunk = |chunk: u64| -> u64 {
+                    (0..ring.loops(channel))
+                        .flat_map(|round| (0..SLICES).map(move |slice| (round, slice)))
+                        .map(|(round, slice)| ring.message(channel, round, 0, slice, (chunk + 1) % n).0)
+                        .sum()
+                };
+                let total = ring.channel_bytes(channel).0;
+                proptest::prop_assert_eq!((0..n).map(chunk).sum::<u64>(), total);
+                for position in 0..n {
+                    let less = chunk(position) + chunk((position + 1) % n);
+                    proptest::prop_assert_eq!(ring.edge_bytes(channel, position).0, 2 * total - less);
+                }
+            }
+        }
+    }
+}

@@ -115,3 +115,75 @@ const GIGABYTES_PER_CHANNEL: u64 = 14;
 
 const LEAST_PART: u64 = 64 << 10;
 const MOST_PART: u64 = 128 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn of(bytes: u64, members: u32) -> (Train, Vec<(u64, u64)>) {
+        let link = "400Gbit".parse().unwrap();
+        let train = Train::new(Bytes(bytes), 1, TrainChannels::new(members, link, 4));
+        let mut counts = BTreeMap::new();
+        for part in 0..train.parts() {
+            for index in 0..train.messages(part) {
+                *counts.entry(train.message(part, index).0).or_insert(0) += 1;
+            }
+        }
+        (train, counts.into_iter().rev().collect())
+    }
+
+    #[test]
+    fn thirty_two_mib_go_in_four_trains_of_128_kib() {
+        // V30.
+        let (train, sizes) = of(33_554_432, 4);
+        assert_eq!((train.parts(), train.first_part()), (4, Bytes(8_388_608)));
+        assert_eq!(sizes, [(131_072, 256)]);
+    }
+
+    #[test]
+    fn one_byte_more_makes_parts_of_whole_pages() {
+        // V31.
+        let (train, sizes) = of(33_554_433, 4);
+        assert_eq!((train.parts(), train.first_part()), (4, Bytes(8_392_704)));
+        assert_eq!(sizes, [(131_072, 255), (118_785, 1), (4096, 3)]);
+    }
+
+    #[test]
+    fn one_byte_is_one_message_and_so_is_none() {
+        // V32.
+        let (train, sizes) = of(1, 2);
+        assert_eq!((train.parts(), train.first_part()), (1, Bytes(4096)));
+        assert_eq!(sizes, [(1, 1)]);
+        assert_eq!(of(0, 2).1, [(0, 1)]);
+    }
+
+    #[test]
+    fn parts_start_at_the_reversed_distance() {
+        let channels = TrainChannels { all: 16, per_peer: 4, members: 64 };
+        let bases: Vec<_> =
+            (0..8).map(|distance| Train::new(Bytes(1), distance, channels).channel(0)).collect();
+        assert_eq!(bases, [0, 8, 4, 12, 2, 10, 6, 14]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn messages_add_up_and_no_channel_has_two_parts(
+            bytes in 0..50_000_000_u64, members in 2..64_u32, channels in 1..65_u32, gigabits in 1..800_u64,
+        ) {
+            let link = BitRate::new(gigabits * 1_000_000_000).unwrap();
+            let train = Train::new(Bytes(bytes), members / 2, TrainChannels::new(members, link, channels));
+            let sum: u64 = (0..train.parts())
+                .flat_map(|part| (0..train.messages(part)).map(move |index| (part, index)))
+                .map(|(part, index)| train.message(part, index).0)
+                .sum();
+            proptest::prop_assert_eq!(sum, bytes);
+            let mut used: Vec<_> = (0..train.parts()).map(|part| train.channel(part)).collect();
+            proptest::prop_assert!(used.iter().all(|&channel| channel < u64::from(channels)));
+            used.sort_unstable();
+            used.dedup();
+            proptest::prop_assert_eq!(used.len(), usize::try_from(train.parts()).unwrap());
+        }
+    }
+}
