@@ -239,3 +239,6 @@ impl Operation {
 
 /// Streams of a rank.
 const STREAMS: usize = 5;
+
+#[cfg(test)]
+mod tests;
