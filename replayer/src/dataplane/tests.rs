@@ -197,7 +197,7 @@ fn captures_are_played_at_their_times_and_at_twice_the_speed() {
     let ring = Ring { hosts: 3, rounds: 200, bytes: 1_024, compute: Nanos(0), udp_port: 47_804 };
     let place = tempfile::tempdir().unwrap();
     let trace = ring.write_with_captures(place.path(), Nanos(500_000));
-    for (per_mille, least) in [(1_000, 99_500_000), (2_000, 49_750_000)] {
+    for (per_mille, last) in [(1_000, 99_500_000), (2_000, 49_750_000)] {
         let mut assignment = assignment(trace.clone(), ring.hosts, addresses(83, ring.hosts), ring.udp_port);
         assignment.mode = Mode::Timed { speed: Speed::per_mille(per_mille).unwrap() };
         let outcomes = play(vec![Prepared::new(&assignment).unwrap()]);
@@ -207,8 +207,7 @@ fn captures_are_played_at_their_times_and_at_twice_the_speed() {
             let nic = &outcome.nics[0];
             assert_eq!((nic.frames_sent, nic.frames_received), (200, 200));
             assert_eq!(nic.goodput_bytes_received, ring.bytes_per_nic());
-            let took = nic.last_sent_ns.unwrap() - nic.first_sent_ns.unwrap();
-            assert!(took >= least - 5_000_000, "{took} ns at {per_mille} thousandths");
+            assert!(nic.last_sent_ns.unwrap() >= last, "no frame leaves before its time");
             let class =
                 outcome.classes.iter().find(|counts| counts.class == Some(Class::DpGradients)).unwrap();
             assert_eq!((class.stamped_sent, class.stamped_received), (200, 200));
