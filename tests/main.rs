@@ -5,5 +5,6 @@ mod program;
 mod faults;
 mod figures;
 mod judges;
+mod replay;
 mod structure;
 mod volumes;
