@@ -155,7 +155,10 @@ impl agent_server::Agent for Session {
     }
 }
 
-/// Tells the coordinator how the run stands until it is over; stops the run when the coordinator is gone.
+/// Tells the coordinator how the run stands; stops the run when the coordinator is gone, or has heard enough.
+///
+/// A part that is over is told again and again: the coordinator waits for the slowest, and a stream that ends before
+/// it has let go of it means that the agent is gone.
 async fn report(running: Arc<Running>, to: mpsc::Sender<Result<protocol::Progress, Status>>) {
     let mut tick = time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -175,16 +178,13 @@ async fn report(running: Arc<Running>, to: mpsc::Sender<Result<protocol::Progres
             bytes_sent: standing.bytes_sent,
             done: standing.done,
             refused: standing.refused,
-            finished: standing.finished,
+            finished: standing.finished || over,
             failure: running.failure().unwrap_or_default(),
         };
-        match to.try_send(Ok(progress)) {
-            Err(mpsc::error::TrySendError::Closed(_)) => {
-                running.stop();
-                return;
-            }
-            Ok(()) | Err(mpsc::error::TrySendError::Full(_)) if over => return,
-            Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => {}
+        // A full channel has older standings, which do as well.
+        if let Err(mpsc::error::TrySendError::Closed(_)) = to.try_send(Ok(progress)) {
+            running.stop();
+            return;
         }
     }
 }
