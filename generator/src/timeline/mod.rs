@@ -13,10 +13,10 @@
 //! ids, through a [`Sink`]. Memory follows what is under way: each rank becomes nodes only so far ahead.
 
 mod burst;
-mod event;
 mod host;
 mod pair;
 mod port;
+mod event;
 mod line;
 
 use std::cmp::Reverse;

@@ -1,47 +1,16 @@
 //! The coordinator: one run of one trace by several agents, to its end or to a partial one.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use traces::id::HostId;
 use traces::unit::Nanos;
 
 use super::error::ControlError;
 use super::party::{Party, Said, Word};
-use super::place::Place;
+use super::spec::{AgentPlace, RunSpec, Standing};
 use crate::clock::{self, Clock};
-use crate::dataplane::NicAddress;
-pub use crate::dataplane::Standing;
-use crate::net::Offload;
-use crate::outcome::{HostOutcome, Mode};
-
-/// What is to be played, and how.
-#[derive(Clone, Debug)]
-pub struct RunSpec {
-    /// The run, as the stamps of its frames name it.
-    pub run: u32,
-    /// The trace folder, as all agents see it.
-    pub trace: PathBuf,
-    /// How.
-    pub mode: Mode,
-    /// The UDP port that all receive on.
-    pub udp_port: u16,
-    /// How bursts are handed to the kernel.
-    pub offload: Offload,
-}
-
-/// An agent and its part.
-#[derive(Clone, Debug)]
-pub struct AgentPlace {
-    /// Where it listens.
-    pub place: Place,
-    /// The hosts that it plays.
-    pub hosts: Vec<HostId>,
-    /// Where it reaches each NIC of the trace, and listens for its own.
-    pub addresses: Vec<NicAddress>,
-}
+use crate::outcome::HostOutcome;
 
 /// What a run left.
 #[derive(Clone, Debug)]

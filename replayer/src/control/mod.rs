@@ -15,15 +15,17 @@ mod protocol {
 }
 mod error;
 pub mod place;
+pub mod spec;
 mod session;
 pub mod agent;
 mod party;
 pub mod coordinator;
 
 pub use agent::{AgentOptions, serve};
-pub use coordinator::{AgentPlace, Run, RunSpec, Standing, run};
+pub use coordinator::{Run, run};
 pub use error::ControlError;
 pub use place::Place;
+pub use spec::{AgentPlace, RunSpec, Standing};
 
 /// The version that coordinator and agents compare.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

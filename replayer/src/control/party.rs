@@ -7,10 +7,10 @@ use tokio_stream::StreamExt as _;
 use tonic::transport::{Channel, Endpoint};
 use traces::unit::Nanos;
 
-use super::coordinator::{AgentPlace, RunSpec, Standing};
 use super::error::ControlError;
 use super::protocol;
 use super::protocol::agent_client::AgentClient;
+use super::spec::{AgentPlace, RunSpec, Standing};
 use crate::clock;
 use crate::net::Offload;
 use crate::outcome::{HostOutcome, Mode};
