@@ -183,7 +183,8 @@ fn a_damaged_trace_folder_is_refused_by_replay_and_verify() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("plan.toml"), PLAN).unwrap();
     let trace = folder.path().join("trace");
-    let spoilings: &[(&str, &dyn Fn(&Path))] = &[
+    type Spoil<'a> = (&'a str, &'a dyn Fn(&Path));
+    let spoilings: &[Spoil<'_>] = &[
         ("no manifest", &|trace| fs::remove_file(trace.join("manifest.json")).unwrap()),
         ("half a manifest", &|trace| cut(&trace.join("manifest.json"))),
         ("another version", &|trace| {

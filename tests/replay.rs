@@ -5,9 +5,11 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use replayer::clock::Clock;
 use serde_json::Value;
+use traces::unit::Nanos;
 
 use crate::program::{command, judge, result, said, tokenwire};
 
@@ -36,6 +38,9 @@ link = "1Gbit"
 peak_flops = 1000000000
 efficiency_percent = 1
 "#;
+
+/// The most that the end of a run may take when one of its processes was killed.
+const FIVE_SECONDS: Nanos = Nanos(5_000_000_000);
 
 /// Two cores hold one replay at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -158,9 +163,9 @@ fn an_agent_that_is_killed_leaves_a_partial_report_and_no_process() {
         let mut replay = start(folder.path(), mode);
         let agents = agents(&replay);
         kill(agents[1], "KILL");
-        let since = Instant::now();
+        let since = Clock::since(Clock::MONOTONIC.now());
         let output = finish(&mut replay);
-        assert!(since.elapsed() < Duration::from_secs(5), "{mode}: it took {:?}", since.elapsed());
+        assert!(since.now() < FIVE_SECONDS, "{mode}: it took {}", since.now());
         assert_eq!(output.code, 4, "{mode}: {}", output.err);
         let summary = summary(folder.path());
         assert_eq!(summary["partial"], true, "{mode}");
@@ -192,9 +197,9 @@ fn agents_end_with_a_coordinator_that_is_killed() {
     let agents = agents(&replay);
     kill(replay.id(), "KILL");
     replay.wait().unwrap();
-    let since = Instant::now();
+    let since = Clock::since(Clock::MONOTONIC.now());
     while agents.iter().any(|&agent| lives(agent)) {
-        assert!(since.elapsed() < Duration::from_secs(5), "an agent outlives its coordinator");
+        assert!(since.now() < FIVE_SECONDS, "an agent outlives its coordinator");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -249,9 +254,9 @@ fn start(folder: &Path, mode: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let since = Instant::now();
+    let since = Clock::since(Clock::MONOTONIC.now());
     while agents(&child).len() < 2 {
-        assert!(since.elapsed() < Duration::from_secs(10), "no agents");
+        assert!(since.now() < Nanos(10_000_000_000), "no agents");
         std::thread::sleep(Duration::from_millis(10));
     }
     // They have to be told what to play.

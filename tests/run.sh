@@ -59,7 +59,7 @@ say "lints"
 cargo clippy --workspace --all-targets --locked -- -D warnings
 
 say "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 say "tests"
 cargo test --workspace --locked

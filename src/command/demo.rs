@@ -31,7 +31,7 @@ pub(crate) fn run(typed: &typed::Demo) -> Result<Exit, Failure> {
     output::result(&generate::described(&place)?)?;
 
     head("3. The critic")?;
-    let checks = verify::examine(&[place.clone()])?;
+    let checks = verify::examine(std::slice::from_ref(&place))?;
     output::result(&verify::text(&checks))?;
     if !passed(&checks) {
         return Ok(Exit::CheckFailed);

@@ -13,8 +13,8 @@
 //!     }
 //! }
 //! ```
-//! Time is nanoseconds since the run's epoch. Two sources: [`dependency`] executes the host's graph over a reliable
-//! transport ([`sender`], [`receiver`]), [`timed`] plays the frames of a capture. Neither locks, logs or reads a clock,
+//! Time is nanoseconds since the run's epoch. Two sources: `dependency` executes the host's graph over a reliable
+//! transport (`sender`, `receiver`), `timed` plays the frames of a capture. Neither locks, logs or reads a clock,
 //! and neither allocates once its queues have grown to what the trace needs.
 //!
 //! Not here: the invariant CRC (it covers IP, which the network's side knows), and reading traces.
