@@ -8,8 +8,9 @@ use traces::unit::Nanos;
 
 use super::error::ControlError;
 use super::party::{Party, Said, Word};
-use super::spec::{AgentPlace, RunSpec, Standing};
+use super::spec::{AgentPlace, RunSpec};
 use crate::clock::{self, Clock};
+use crate::dataplane::Standing;
 use crate::outcome::HostOutcome;
 
 /// What a run left.

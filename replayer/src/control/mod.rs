@@ -25,7 +25,9 @@ pub use agent::{AgentOptions, serve};
 pub use coordinator::{Run, run};
 pub use error::ControlError;
 pub use place::Place;
-pub use spec::{AgentPlace, RunSpec, Standing};
+pub use spec::{AgentPlace, RunSpec};
+
+pub use crate::dataplane::Standing;
 
 /// The version that coordinator and agents compare.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

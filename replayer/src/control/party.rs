@@ -10,8 +10,9 @@ use traces::unit::Nanos;
 use super::error::ControlError;
 use super::protocol;
 use super::protocol::agent_client::AgentClient;
-use super::spec::{AgentPlace, RunSpec, Standing};
+use super::spec::{AgentPlace, RunSpec};
 use crate::clock;
+use crate::dataplane::Standing;
 use crate::net::Offload;
 use crate::outcome::{HostOutcome, Mode};
 

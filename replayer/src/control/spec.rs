@@ -1,4 +1,4 @@
-//! What a run is: which trace, how, and by which agents.
+//! What a coordinator asks of its agents.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,6 @@ use traces::id::HostId;
 
 use super::place::Place;
 use crate::dataplane::NicAddress;
-pub use crate::dataplane::Standing;
 use crate::net::Offload;
 use crate::outcome::Mode;
 

@@ -8,51 +8,39 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use traces::graph::{Message, Node, Work};
-use traces::id::{NodeId, QueuePairId};
+use traces::id::NodeId;
 use traces::origin::Class;
 use traces::unit::Nanos;
 use traces::wire::aeth::Aeth;
 use traces::wire::bth::Bth;
-use traces::wire::extensions::Extensions;
-use traces::wire::immediate::Immediate;
-use traces::wire::opcode::{Opcode, Operation, Role};
-use traces::wire::packet::Packet;
-use traces::wire::reth::Reth;
+use traces::wire::opcode::{Operation, Role};
 
+use super::directory::Directory;
 use super::graph::Graph;
+use super::inbox::Inbox;
 use super::operations::Operations;
-use super::receiver::Receiver;
-use super::sender::{Answered, Due, Outgoing, Sender};
-use super::setup::{QueuePairEnd, Setup};
-use super::turns::Turns;
-use super::{Burst, Fault, Next, NodeIdText, Progress, packet};
-use crate::measure::{Arrived, Departed, Meter};
+use super::sender::Outgoing;
+use super::setup::Setup;
+use super::transport::Transport;
+use super::{Burst, Fault, Next, NodeIdText, Progress, blank};
+use crate::measure::{Arrived, Meter};
 use crate::outcome::{End, HostOutcome, Mode, SamplesError};
-use crate::stamp::Stamp;
 
 /// An engine that executes a graph.
 #[derive(Debug)]
 pub(super) struct Dependency {
-    setup: Setup,
+    directory: Directory,
     graph: Graph,
     /// Nodes that wait for nothing any more.
     ready: VecDeque<NodeId>,
     /// Ends of compute and local copies.
     ends: BinaryHeap<Reverse<(Nanos, NodeId)>>,
-    connections: Vec<Connection>,
-    /// Ids of queue pairs, and (NIC, number) pairs, to their places; ascending.
-    by_id: Vec<(QueuePairId, usize)>,
-    by_number: Vec<((usize, u32), usize)>,
-    answers: Turns,
-    data: Turns,
-    /// Frames that the first of `data` has sent in its turn.
-    served: u32,
-    /// Times to look at a connection's time-out; each armed connection stands once.
-    alarms: BinaryHeap<Reverse<(Nanos, usize)>>,
+    transport: Transport,
+    /// By queue pair.
+    inboxes: Vec<Inbox>,
     meter: Meter,
     operations: Operations,
     fed_all: bool,
-    unacknowledged: usize,
     last_arrival: Nanos,
     last_progress: Nanos,
     finished: Option<Nanos>,
@@ -60,67 +48,23 @@ pub(super) struct Dependency {
     fault: Option<Fault>,
 }
 
-/// Both directions of a connection, at this end.
-#[derive(Debug)]
-struct Connection {
-    end: QueuePairEnd,
-    sender: Sender,
-    receiver: Receiver,
-    inbox: Inbox,
-    armed: bool,
-}
-
-/// Messages by their number: when each arrived and which node waits for it, until both are known.
-#[derive(Debug, Default)]
-struct Inbox {
-    base: u32,
-    entries: VecDeque<Entry>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    node: Option<NodeId>,
-    arrived: Option<Nanos>,
-    taken: bool,
-}
-
 impl Dependency {
     pub(super) fn new(setup: Setup) -> Self {
-        let ends = &setup.queue_pairs;
-        let mut by_id: Vec<_> = ends.iter().enumerate().map(|(place, end)| (end.id, place)).collect();
-        by_id.sort_unstable();
-        let numbered = |(place, end): (usize, &QueuePairEnd)| ((end.nic, end.number.value()), place);
-        let mut by_number: Vec<_> = ends.iter().enumerate().map(numbered).collect();
-        by_number.sort_unstable();
-        let flows: Vec<_> = ends.iter().map(|end| (end.nic, end.id, end.peer)).collect();
-        let connection = |end: &QueuePairEnd| Connection {
-            end: *end,
-            sender: Sender::new(end.first_psn, setup.path_mtu, setup.limits),
-            receiver: Receiver::new(end.peer_first_psn),
-            inbox: Inbox::default(),
-            armed: false,
-        };
         Self {
+            directory: Directory::new(&setup),
             graph: Graph::new(setup.start, setup.limits.held),
             ready: VecDeque::new(),
             ends: BinaryHeap::new(),
-            connections: ends.iter().map(connection).collect(),
-            by_id,
-            by_number,
-            answers: Turns::new(ends.len()),
-            data: Turns::new(ends.len()),
-            served: 0,
-            alarms: BinaryHeap::with_capacity(ends.len()),
-            meter: Meter::new(setup.start, setup.limits.bin, &setup.nics, &flows),
+            inboxes: setup.queue_pairs.iter().map(|_| Inbox::default()).collect(),
+            meter: setup.meter(),
             operations: Operations::default(),
             fed_all: false,
-            unacknowledged: 0,
             last_arrival: setup.start,
             last_progress: setup.start,
             finished: None,
             stopped: None,
             fault: None,
-            setup,
+            transport: Transport::new(setup),
         }
     }
 
@@ -150,66 +94,40 @@ impl Dependency {
         if self.fault.is_some() {
             return Next::Done;
         }
-        if now < self.setup.start {
-            return Next::Wait(self.setup.start);
+        let start = self.setup().start;
+        if now < start {
+            return Next::Wait(start);
         }
         if self.stopped.is_none() {
             self.run(now);
-            self.ring(now);
         }
-        if self.fault.is_some() {
-            return Next::Done;
+        match self.next_burst(now, buffer) {
+            Ok(Some(burst)) => Next::Send(burst),
+            Ok(None) if self.fault.is_none() => self.rest(now),
+            Ok(None) => Next::Done,
+            Err(fault) => {
+                self.fail(now, fault);
+                Next::Done
+            }
         }
-        if let Some(burst) = self.answer(now, buffer) {
-            return Next::Send(burst);
-        }
-        if self.stopped.is_none()
-            && let Some(burst) = self.send(now, buffer)
-        {
-            return Next::Send(burst);
-        }
-        if self.fault.is_some() { Next::Done } else { self.rest(now) }
     }
 
     pub(super) fn on_arrival(&mut self, now: Nanos, nic: usize, bytes: &[u8], ecn: u8) {
-        let Ok(packet) = Packet::parse(bytes) else {
-            if let Some(counts) = self.meter.nic(nic) {
-                counts.malformed += 1;
-            }
+        let setup = self.transport.setup();
+        let Some(admitted) = self.directory.admit(setup, &mut self.meter, now, nic, (bytes, ecn)) else {
             return;
         };
-        let key = (nic, packet.bth.destination.value());
-        let place = self.by_number.binary_search_by_key(&key, |(number, _)| *number);
-        let stamp = Stamp::parse(packet.payload);
-        let ours = match stamp {
-            Some(stamp) => stamp.run == self.setup.run,
-            None => !self.setup.stamps || packet.payload_length < Stamp::LEN,
-        };
-        let (Ok(place), true) = (place, ours) else {
-            if let Some(counts) = self.meter.nic(nic) {
-                counts.unmatched += 1;
-            }
-            return;
-        };
-        let flow = self.by_number[place].1;
-        let data = packet.payload_length;
-        let sizes = packet::sizes(self.setup.encapsulation, bytes.len(), data);
-        self.meter.arrives(now, flow, sizes, ecn & 3 == CONGESTION_EXPERIENCED);
+        let (flow, bth) = (admitted.flow, admitted.packet.bth);
         self.last_arrival = now;
-        let shape = packet.bth.opcode().map(Opcode::shape);
-        match shape.map(|shape| (shape.role, shape.operation)) {
-            Some((Role::Request, Operation::Write | Operation::Send)) => {
-                let Some(shape) = shape else { return };
+        let Some(shape) = admitted.shape else { return };
+        match (shape.role, shape.operation) {
+            (Role::Request, Operation::Write | Operation::Send) => {
+                let (stamp, sizes) = (admitted.stamp, admitted.sizes);
                 let class = if stamp.is_none() { self.expected_class(flow) } else { None };
-                let taken =
-                    self.connections[flow].receiver.take(packet.bth.psn, shape.place, packet.bth.ack_request);
+                let taken = self.transport.take(flow, &bth, shape.place);
                 self.meter.arrived(now, &Arrived { flow, sizes, stamp, class, novelty: taken.novelty });
-                if self.connections[flow].receiver.has_answer() {
-                    self.answers.join(flow);
-                }
                 if let Some(number) = taken.completes {
-                    let entry = self.connections[flow].inbox.entry(number);
-                    if let Some(entry) = entry {
+                    if let Some(entry) = self.inboxes[flow].entry(number) {
                         entry.arrived = Some(now);
                     }
                     self.deliver(flow, number);
@@ -217,19 +135,18 @@ impl Dependency {
                     self.run(now);
                 }
             }
-            Some((Role::Response, Operation::Acknowledge)) => {
-                if let Some(aeth) = packet.extensions.aeth {
-                    self.acknowledged(now, flow, packet.bth, aeth);
+            (Role::Response, Operation::Acknowledge) => {
+                if let Some(aeth) = admitted.packet.extensions.aeth {
+                    self.acknowledged(now, flow, &bth, aeth);
                 }
             }
-            Some((Role::Notification, _)) => self.meter.nic_of(flow).congestion_notifications += 1,
             _ => {}
         }
     }
 
     pub(super) fn stop(&mut self, now: Nanos) {
         self.stopped.get_or_insert(now);
-        self.data.clear();
+        self.transport.silence();
     }
 
     pub(super) const fn meter(&mut self) -> &mut Meter {
@@ -243,7 +160,7 @@ impl Dependency {
             finished: self.finished.is_some(),
             ..Progress::default()
         };
-        for nic in 0..self.setup.nics.len() {
+        for nic in 0..self.setup().nics.len() {
             if let Some(counts) = self.meter.nic(nic) {
                 progress.payload_bytes_sent += counts.payload_bytes_sent;
                 progress.payload_bytes_received += counts.payload_bytes_received;
@@ -262,7 +179,7 @@ impl Dependency {
             (None, Some(_)) => End::Complete,
             (None, None) => End::Stopped,
         };
-        let mut outcome = super::blank(&self.setup, Mode::Dependency, end);
+        let mut outcome = blank(self.setup(), Mode::Dependency, end);
         outcome.end_ns = self.finished.or(self.stopped).unwrap_or(now).0;
         outcome.nodes_complete = self.graph.complete_nodes();
         outcome.nodes_read = self.graph.read();
@@ -274,11 +191,12 @@ impl Dependency {
     fn check(&self, node: &Node) -> Result<(), &'static str> {
         match &node.work {
             Work::Send(message) => self
+                .directory
                 .place(message.id.sender)
                 .map(|_| ())
                 .ok_or("sends from a queue pair that the manifest does not give to this host"),
-            Work::Receive(message) => match self.place(message.receiver) {
-                Some(place) if self.setup.queue_pairs[place].peer == message.id.sender => Ok(()),
+            Work::Receive(message) => match self.directory.place(message.receiver) {
+                Some(place) if self.setup().queue_pairs[place].peer == message.id.sender => Ok(()),
                 Some(_) => Err("receives from a queue pair that is not the peer of its own"),
                 None => Err("receives at a queue pair that the manifest does not give to this host"),
             },
@@ -286,9 +204,24 @@ impl Dependency {
         }
     }
 
-    fn place(&self, id: QueuePairId) -> Option<usize> {
-        let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        Some(self.by_id[found].1)
+    const fn setup(&self) -> &Setup {
+        self.transport.setup()
+    }
+
+    fn next_burst(&mut self, now: Nanos, buffer: &mut [u8]) -> Result<Option<Burst>, Fault> {
+        if self.fault.is_some() {
+            return Ok(None);
+        }
+        if self.stopped.is_none() {
+            self.transport.ring(now, &mut self.meter)?;
+        }
+        if let Some(burst) = self.transport.answer(now, &mut self.meter, buffer)? {
+            return Ok(Some(burst));
+        }
+        if self.stopped.is_some() {
+            return Ok(None);
+        }
+        self.transport.send(now, &mut self.meter, buffer)
     }
 
     /// Does all that takes no frames: nodes that are ready begin, and those whose time is over end.
@@ -305,9 +238,8 @@ impl Dependency {
                 _ => break,
             }
         }
-        if self.finished.is_none() && self.fed_all && self.graph.first().is_none() && self.unacknowledged == 0
-        {
-            self.finished = Some(self.last_progress.max(self.setup.start));
+        if self.finished.is_none() && self.fed_all && self.graph.first().is_none() {
+            self.finished = Some(self.last_progress.max(self.setup().start));
         }
     }
 
@@ -328,8 +260,8 @@ impl Dependency {
             }
             Work::Receive(message) => {
                 let (receiver, sequence) = (message.receiver, message.id.sequence);
-                let entry = self.place(receiver).and_then(|flow| {
-                    let entry = self.connections[flow].inbox.entry(sequence)?;
+                let entry = self.directory.place(receiver).and_then(|flow| {
+                    let entry = self.inboxes[flow].entry(sequence)?;
                     entry.node.is_none().then(|| entry.node = Some(node))?;
                     Some(flow)
                 });
@@ -356,27 +288,17 @@ impl Dependency {
             class: message.origin.class,
             ready,
         };
-        let flow = self.place(message.id.sender);
-        let staged = flow.filter(|&flow| self.connections[flow].sender.stage(message.id.sequence, outgoing));
-        match staged {
-            Some(flow) => {
-                self.unacknowledged += 1;
-                self.data.join(flow);
-            }
-            None => self.fail(
-                now,
-                Fault::Graph {
-                    node: NodeIdText(node),
-                    what: "sends a message that another node has sent, or one much too early",
-                },
-            ),
+        let flow = self.directory.place(message.id.sender);
+        let sequence = message.id.sequence;
+        if !flow.is_some_and(|flow| self.transport.stage(flow, sequence, outgoing)) {
+            let what = "sends a message that another node has sent, or one much too early";
+            self.fail(now, Fault::Graph { node: NodeIdText(node), what });
         }
     }
 
     /// Completes the node that waits for a message, when both are there.
     fn deliver(&mut self, flow: usize, number: u32) {
-        let inbox = &mut self.connections[flow].inbox;
-        let Some((node, at)) = inbox.take(number) else { return };
+        let Some((node, at)) = self.inboxes[flow].take(number) else { return };
         let Some(slot) = self.graph.get(node) else { return };
         let Work::Receive(message) = &slot.work else { return };
         let at = at.max(slot.ready);
@@ -387,8 +309,7 @@ impl Dependency {
 
     /// The class of the message that a flow brings next, if the node that waits for it is ready.
     fn expected_class(&mut self, flow: usize) -> Option<Class> {
-        let Connection { receiver, inbox, .. } = &mut self.connections[flow];
-        let node = inbox.entry(receiver.messages())?.node?;
+        let node = self.inboxes[flow].entry(self.transport.expects(flow))?.node?;
         Some(self.graph.get(node)?.work.origin()?.class)
     }
 
@@ -405,164 +326,20 @@ impl Dependency {
         self.graph.complete(node, at, |node| ready.push_back(node));
     }
 
-    fn acknowledged(&mut self, now: Nanos, flow: usize, bth: Bth, aeth: Aeth) {
-        let Self { connections, meter, graph, ready, unacknowledged, last_progress, .. } = self;
-        let connection = &mut connections[flow];
-        let syndrome = aeth.syndrome();
-        let answered = connection.sender.on_answer(now, bth.psn, syndrome, |message| {
+    fn acknowledged(&mut self, now: Nanos, flow: usize, bth: &Bth, aeth: Aeth) {
+        let sent = self.meter.sender(flow);
+        *if aeth.syndrome().is_ack() { &mut sent.acknowledgements } else { &mut sent.naks } += 1;
+        let Self { transport, meter, graph, ready, last_progress, .. } = self;
+        let answered = transport.on_answer(now, flow, bth.psn, aeth, |message| {
             meter.message_sent(flow, Some(message.class));
             meter.message_completed(message.class, message.ready, now);
-            *unacknowledged -= 1;
             *last_progress = (*last_progress).max(now);
             graph.complete(message.node, now, |node| ready.push_back(node));
         });
-        let sent = self.meter.sender(flow);
-        *if syndrome.is_ack() { &mut sent.acknowledgements } else { &mut sent.naks } += 1;
         match answered {
-            Answered::Taken => self.data.join(flow),
-            Answered::Old => {}
-            Answered::Refused => {
-                let sender = self.connections[flow].end.id;
-                self.fail(now, Fault::Refused { sender, syndrome: aeth.syndrome });
-            }
+            Ok(()) => self.run(now),
+            Err(fault) => self.fail(now, fault),
         }
-        self.run(now);
-    }
-
-    /// Looks at connections whose time-out may be over.
-    fn ring(&mut self, now: Nanos) {
-        while let Some(&Reverse((at, flow))) = self.alarms.peek() {
-            if at > now {
-                break;
-            }
-            self.alarms.pop();
-            let connection = &mut self.connections[flow];
-            connection.armed = false;
-            match connection.sender.deadline() {
-                Some(deadline) if deadline <= now => {
-                    let tries = connection.sender.time_out();
-                    self.meter.sender(flow).timeouts += 1;
-                    if tries > self.setup.limits.tries {
-                        let sender = self.connections[flow].end.id;
-                        self.fail(now, Fault::PeerSilent { sender, tries });
-                        return;
-                    }
-                    self.data.join(flow);
-                }
-                _ => self.arm(flow),
-            }
-        }
-    }
-
-    fn arm(&mut self, flow: usize) {
-        let connection = &mut self.connections[flow];
-        if let Some(deadline) = connection.sender.deadline().filter(|_| !connection.armed) {
-            connection.armed = true;
-            self.alarms.push(Reverse((deadline, flow)));
-        }
-    }
-
-    /// Writes the next acknowledgement.
-    fn answer(&mut self, now: Nanos, buffer: &mut [u8]) -> Option<Burst> {
-        loop {
-            let flow = self.answers.first()?;
-            let length = packet::length(Opcode::Acknowledge, 0);
-            if !self.fits(now, buffer, length) {
-                return None;
-            }
-            self.answers.leave();
-            let connection = &mut self.connections[flow];
-            let Some((psn, aeth)) = connection.receiver.answer() else { continue };
-            let bth = Bth::new(Opcode::Acknowledge, connection.end.peer_number, psn);
-            let bytes = packet::write_answer(&bth, &aeth, buffer);
-            let sizes = packet::sizes(self.setup.encapsulation, bytes, 0);
-            self.meter.answered(now, flow, sizes.frame, !aeth.syndrome().is_ack());
-            return Some(Burst { flow, frames: 1, frame_bytes: bytes, bytes });
-        }
-    }
-
-    /// Writes frames of the queue pair whose turn it is: equal in length but for a shorter last one.
-    fn send(&mut self, now: Nanos, buffer: &mut [u8]) -> Option<Burst> {
-        loop {
-            let flow = self.data.first()?;
-            let mut burst = Burst { flow, frames: 0, frame_bytes: 0, bytes: 0 };
-            let most = u64::from(self.setup.limits.burst.max(1));
-            while u64::try_from(burst.frames).unwrap_or(most) < most
-                && self.served < self.setup.limits.quantum.max(1)
-            {
-                let Some(due) = self.connections[flow].sender.due() else { break };
-                let length = packet::length(due.segment.opcode, usize::from(due.segment.payload));
-                if burst.frames == 0 {
-                    if !self.fits(now, buffer, length) {
-                        return None;
-                    }
-                    burst.frame_bytes = length;
-                }
-                if length > burst.frame_bytes || burst.bytes + length > buffer.len().min(MOST_BURST) {
-                    break;
-                }
-                self.write(now, flow, &due, &mut buffer[burst.bytes..]);
-                self.connections[flow].sender.advance(now);
-                self.served += 1;
-                burst.frames += 1;
-                burst.bytes += length;
-                if length < burst.frame_bytes {
-                    break;
-                }
-            }
-            self.arm(flow);
-            let more = self.connections[flow].sender.due().is_some();
-            if !more || self.served >= self.setup.limits.quantum.max(1) {
-                self.served = 0;
-                self.data.leave();
-                if more {
-                    self.data.join(flow);
-                }
-            }
-            if burst.frames > 0 {
-                return Some(burst);
-            }
-        }
-    }
-
-    fn write(&mut self, now: Nanos, flow: usize, due: &Due, into: &mut [u8]) {
-        let Due { message, segment, psn, ack_request, again } = *due;
-        let end = self.connections[flow].end;
-        let shape = segment.opcode.shape();
-        let extensions = Extensions {
-            reth: shape.reth.then(|| Reth {
-                virtual_address: message.address,
-                remote_key: end.peer_key,
-                length: u32::try_from(message.bytes.0).unwrap_or(u32::MAX),
-            }),
-            immediate: message.immediate.filter(|_| shape.immediate).map(Immediate::from_u32),
-            ..Extensions::default()
-        };
-        let mut bth = Bth::new(segment.opcode, end.peer_number, psn);
-        bth.pad = segment.pad;
-        bth.ack_request = ack_request;
-        let stamped = self.setup.stamps && usize::from(segment.payload) >= Stamp::LEN;
-        let stamp = stamped.then(|| Stamp {
-            class: Some(message.class),
-            run: self.setup.run,
-            sequence: self.meter.next_sequence(flow),
-            intended: message.ready,
-            departure: now,
-        });
-        let content = packet::content(self.setup.payload, segment.offset, segment.payload);
-        let udp = packet::write_data(&bth, segment.opcode, &extensions, stamp.as_ref(), content, into);
-        let sizes = packet::sizes(self.setup.encapsulation, udp, content.len());
-        let class = Some(message.class);
-        let departed = Departed { flow, class, sizes, intended: message.ready, stamped, again };
-        self.meter.departed(now, &departed);
-    }
-
-    fn fits(&mut self, now: Nanos, buffer: &[u8], needs: usize) -> bool {
-        let fits = buffer.len() >= needs;
-        if !fits {
-            self.fail(now, Fault::Buffer { has: buffer.len(), needs });
-        }
-        fits
     }
 
     /// Nothing can be sent now: until when, or whether ever again.
@@ -572,15 +349,14 @@ impl Dependency {
             return if now >= end { Next::Done } else { Next::Wait(end) };
         }
         if let Some(finished) = self.finished {
-            let end = later(finished.max(self.last_arrival), self.setup.limits.drain);
+            let end = later(finished.max(self.last_arrival), self.setup().limits.drain);
             return if now >= end { Next::Done } else { Next::Wait(end) };
         }
         let end = self.ends.peek().map(|Reverse((at, _))| *at);
-        let alarm = self.alarms.peek().map(|Reverse((at, _))| *at);
-        if let Some(at) = [end, alarm].into_iter().flatten().min() {
+        if let Some(at) = [end, self.transport.alarm()].into_iter().flatten().min() {
             return Next::Wait(at);
         }
-        let after = self.setup.limits.idle;
+        let after = self.setup().limits.idle;
         let idle = later(self.last_arrival.max(self.last_progress), after);
         match self.graph.first() {
             Some(node) if now >= idle => {
@@ -597,41 +373,9 @@ impl Dependency {
     }
 }
 
-impl Inbox {
-    /// The entry of a message that has not been taken.
-    fn entry(&mut self, number: u32) -> Option<&mut Entry> {
-        let index = usize::try_from(number.checked_sub(self.base)?).ok().filter(|&index| index < FARTHEST)?;
-        if index >= self.entries.len() {
-            self.entries.resize(index + 1, Entry::default());
-        }
-        self.entries.get_mut(index).filter(|entry| !entry.taken)
-    }
-
-    /// The node and the arrival of a message, once, when both are known.
-    fn take(&mut self, number: u32) -> Option<(NodeId, Nanos)> {
-        let entry = self.entry(number)?;
-        let both = entry.node.zip(entry.arrived)?;
-        entry.taken = true;
-        while self.entries.front().is_some_and(|entry| entry.taken) {
-            self.entries.pop_front();
-            self.base += 1;
-        }
-        Some(both)
-    }
-}
-
 fn later(from: Nanos, by: Nanos) -> Nanos {
     Nanos(from.0.saturating_add(by.0))
 }
 
 /// How long a stopped host answers what is under way.
 const STOP_DRAIN: Nanos = Nanos(50_000_000);
-
-/// The ECN field of a frame that a switch has marked (RFC 3168).
-const CONGESTION_EXPERIENCED: u8 = 3;
-
-/// A message may arrive, or be waited for, so far before its turn.
-const FARTHEST: usize = 1 << 20;
-
-/// The most that one UDP send takes: 65535 less IP and UDP headers.
-const MOST_BURST: usize = 65_507 - 20;

@@ -21,11 +21,14 @@
 
 pub mod setup;
 mod packet;
+mod directory;
 mod graph;
+mod inbox;
 mod operations;
 mod sender;
 mod receiver;
 mod turns;
+mod transport;
 mod dependency;
 mod timed;
 

@@ -63,6 +63,9 @@ fn put(into: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     end
 }
 
+/// The most that one UDP send takes: 65535 less IP and UDP headers, with IPv6's.
+pub(super) const MOST_BURST: usize = 65_535 - 40 - 8;
+
 #[cfg(test)]
 mod tests {
     use traces::wire::packet::Packet;

@@ -10,6 +10,8 @@ use traces::wire::qpn::Qpn;
 use traces::wire::reth::RemoteKey;
 use traces::wire::segment::{Encapsulation, IpVersion, PathMtu};
 
+use crate::measure::Meter;
+
 /// A host's part in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -154,6 +156,12 @@ impl Setup {
             stamps: true,
             limits: Limits::default(),
         })
+    }
+
+    /// Counts for its NICs and flows.
+    pub(super) fn meter(&self) -> Meter {
+        let flows: Vec<_> = self.queue_pairs.iter().map(|end| (end.nic, end.id, end.peer)).collect();
+        Meter::new(self.start, self.limits.bin, &self.nics, &flows)
     }
 }
 

@@ -10,9 +10,9 @@ use traces::unit::Nanos;
 use traces::wire::bth::Bth;
 use traces::wire::icrc;
 use traces::wire::opcode::{Opcode, Role};
-use traces::wire::packet::Packet;
 
-use super::setup::{QueuePairEnd, Setup};
+use super::directory::{Admitted, Directory};
+use super::setup::Setup;
 use super::{Burst, Fault, Next, Progress, blank, packet};
 use crate::measure::{Arrived, Departed, Meter, Novelty};
 use crate::outcome::{End, HostOutcome, Mode, SamplesError, Speed};
@@ -43,7 +43,7 @@ pub(super) struct Timed {
     frames: VecDeque<Held>,
     /// The bytes of the frames held, one behind the other.
     bytes: VecDeque<u8>,
-    by_number: Vec<((usize, u32), usize)>,
+    directory: Directory,
     meter: Meter,
     fed: u64,
     sent: u64,
@@ -68,19 +68,14 @@ struct Held {
 
 impl Timed {
     pub(super) fn new(setup: Setup, speed: Speed, duration: Nanos) -> Self {
-        let ends = &setup.queue_pairs;
-        let numbered = |(place, end): (usize, &QueuePairEnd)| ((end.nic, end.number.value()), place);
-        let mut by_number: Vec<_> = ends.iter().enumerate().map(numbered).collect();
-        by_number.sort_unstable();
-        let flows: Vec<_> = ends.iter().map(|end| (end.nic, end.id, end.peer)).collect();
-        let mut meter = Meter::new(setup.start, setup.limits.bin, &setup.nics, &flows);
+        let mut meter = setup.meter();
         meter.count_late(setup.limits.late_after);
         Self {
             speed,
             end: Nanos(setup.start.0.saturating_add(speed.scale(duration.0))),
             frames: VecDeque::with_capacity(setup.limits.held),
             bytes: VecDeque::with_capacity(HELD_BYTES),
-            by_number,
+            directory: Directory::new(&setup),
             meter,
             fed: 0,
             sent: 0,
@@ -161,7 +156,7 @@ impl Timed {
                 burst.flow = frame.flow;
                 burst.frame_bytes = frame.length;
             }
-            let fits = burst.bytes + frame.length <= buffer.len().min(MOST_BURST);
+            let fits = burst.bytes + frame.length <= buffer.len().min(packet::MOST_BURST);
             if frame.flow != burst.flow || frame.length > burst.frame_bytes || !fits {
                 break;
             }
@@ -177,40 +172,17 @@ impl Timed {
     }
 
     pub(super) fn on_arrival(&mut self, now: Nanos, nic: usize, bytes: &[u8], ecn: u8) {
-        let Ok(packet) = Packet::parse(bytes) else {
-            if let Some(counts) = self.meter.nic(nic) {
-                counts.malformed += 1;
-            }
+        let Some(admitted) = self.directory.admit(&self.setup, &mut self.meter, now, nic, (bytes, ecn))
+        else {
             return;
         };
-        let key = (nic, packet.bth.destination.value());
-        let place = self.by_number.binary_search_by_key(&key, |(number, _)| *number);
-        let shape = packet.bth.opcode().map(Opcode::shape);
-        let data = shape.is_some_and(|shape| shape.role == Role::Request && shape.payload);
-        let stamp = if data && self.setup.stamps { Stamp::parse(packet.payload) } else { None };
-        let ours = match stamp {
-            Some(stamp) => stamp.run == self.setup.run,
-            None => !data || !self.setup.stamps || packet.payload_length < Stamp::LEN,
-        };
-        let (Ok(place), true) = (place, ours) else {
-            if let Some(counts) = self.meter.nic(nic) {
-                counts.unmatched += 1;
-            }
-            return;
-        };
-        let flow = self.by_number[place].1;
-        let payload = if data { packet.payload_length } else { 0 };
-        let sizes = packet::sizes(self.setup.encapsulation, bytes.len(), payload);
-        self.meter.arrives(now, flow, sizes, ecn & 3 == 3);
-        if data {
-            let new = self
-                .meter
-                .arrived(now, &Arrived { flow, sizes, stamp, class: None, novelty: Novelty::ByStamp });
+        let Admitted { flow, packet, shape, stamp, sizes, .. } = admitted;
+        if admitted.data {
+            let frame = Arrived { flow, sizes, stamp, class: None, novelty: Novelty::ByStamp };
+            let new = self.meter.arrived(now, &frame);
             if new && shape.is_some_and(|shape| shape.place.ends()) {
                 self.meter.message_received(flow, stamp.and_then(|stamp| stamp.class));
             }
-        } else if shape.is_some_and(|shape| shape.role == Role::Notification) {
-            self.meter.nic_of(flow).congestion_notifications += 1;
         } else if let Some(aeth) = packet.extensions.aeth {
             let sent = self.meter.sender(flow);
             *if aeth.syndrome().is_ack() { &mut sent.acknowledgements } else { &mut sent.naks } += 1;
@@ -321,6 +293,3 @@ const LONGEST_FRAME: usize = 4_224;
 
 /// Bytes of frames that are held at most.
 const HELD_BYTES: usize = 8 << 20;
-
-/// The most that one UDP send takes: 65535 less IP and UDP headers.
-const MOST_BURST: usize = 65_507 - 20;

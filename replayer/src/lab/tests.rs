@@ -3,6 +3,7 @@
 //! An agent process is this test program again: a script starts it with [`serves_as_an_agent`] as its only test.
 
 use std::fs;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use traces::unit::Nanos;
+use traces::wire::{Ip, Parsed, ParsedFrame};
 
 use super::*;
 use crate::clock::Clock;
@@ -192,4 +194,61 @@ fn pid(process: u32) -> Pid {
 
 fn is_alive(process: u32) -> bool {
     test_kill_process(pid(process)).is_ok()
+}
+
+/// All frames that pass the devices of a process's network namespace until `stop`, as a tap there sees them.
+fn tap(process: u32, stop: &AtomicBool) -> Vec<Vec<u8>> {
+    let namespace = fs::File::open(format!("/proc/{process}/ns/net")).unwrap();
+    let kind = rustix::thread::LinkNameSpaceType::Network;
+    rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(kind)).unwrap();
+    let all = i32::from(u16::to_be(0x0003));
+    let socket =
+        socket2::Socket::new(socket2::Domain::PACKET, socket2::Type::RAW, Some(socket2::Protocol::from(all)))
+            .unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let (mut frames, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match std::io::Read::read(&mut &socket, &mut buffer) {
+            Ok(length) => frames.push(buffer[..length].to_vec()),
+            Err(_) if stop.load(std::sync::atomic::Ordering::Relaxed) => return frames,
+            Err(_) => {}
+        }
+    }
+}
+
+#[test]
+fn a_tap_in_a_namespace_sees_the_frames_of_rocev2() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let ring = Ring { hosts: 4, rounds: 6, bytes: 150_000, compute: Nanos(50_000), udp_port: 4_791 };
+    let bed = bed(How::Namespaces, ring);
+    let process = bed.lab.processes()[1];
+    let stop = AtomicBool::new(false);
+    let frames = std::thread::scope(|scope| {
+        let tap = scope.spawn(|| tap(process, &stop));
+        std::thread::sleep(Duration::from_millis(50));
+        check_whole(&bed, &play(&bed));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        tap.join().unwrap()
+    });
+    let (mut payload, mut identifications) = ([0, 0], Vec::new());
+    for bytes in &frames {
+        let Parsed::Roce(frame) = ParsedFrame::parse(bytes, bytes.len()).unwrap() else { continue };
+        assert_eq!(frame.icrc, frame.computed_icrc(), "{frame:?}");
+        let Ip::V4 { source, destination, identification, dont_fragment } = frame.network.ip else {
+            panic!("{frame:?}")
+        };
+        assert!(dont_fragment && frame.network.dscp == 26 && frame.network.ttl == 64, "{frame:?}");
+        assert_eq!(frame.link.source.0[5], source.octets()[3], "the trace's MAC");
+        assert_eq!(frame.link.destination.0[5], destination.octets()[3]);
+        let sent = source.octets() == [198, 18, 0, 2];
+        payload[usize::from(sent)] += frame.payload_length;
+        identifications.push(identification);
+    }
+    // Host 1 receives what host 0 sends, and sends as much; nothing was lost, so nothing was sent again.
+    let each = usize::try_from(ring.bytes_per_nic()).unwrap();
+    assert_eq!(payload, [each, each], "{} frames", frames.len());
+    assert!(identifications.iter().max() > Some(&0), "no bundle was cut");
 }

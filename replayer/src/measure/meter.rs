@@ -95,14 +95,14 @@ impl Meter {
         flows: &[(usize, QueuePairId, QueuePairId)],
     ) -> Self {
         Self {
-            nics: nics.iter().map(|&nic| empty_nic(nic)).collect(),
+            nics: nics.iter().map(|&nic| NicOutcome::new(nic)).collect(),
             series: nics.iter().map(|_| Series::new(start, bin)).collect(),
             flows: flows
                 .iter()
                 .map(|&(nic, here, peer)| Flow {
                     nic,
-                    sent: empty_sent(here),
-                    received: empty_received(peer),
+                    sent: SentFlow::new(here),
+                    received: ReceivedFlow::new(peer),
                     window: SequenceWindow::new(),
                 })
                 .collect(),
@@ -317,72 +317,6 @@ fn number(class: Option<Class>) -> usize {
 fn touch(counts: &mut ClassCounts, now: Nanos) {
     counts.first_ns.get_or_insert(now.0);
     counts.last_ns = Some(now.0);
-}
-
-fn empty_nic(nic: NicId) -> NicOutcome {
-    NicOutcome {
-        nic,
-        frames_sent: 0,
-        frames_received: 0,
-        frame_bytes_sent: 0,
-        frame_bytes_received: 0,
-        payload_bytes_sent: 0,
-        payload_bytes_received: 0,
-        goodput_bytes_received: 0,
-        first_sent_ns: None,
-        last_sent_ns: None,
-        first_received_ns: None,
-        last_received_ns: None,
-        late: 0,
-        congestion_marks: 0,
-        congestion_notifications: 0,
-        unmatched: 0,
-        malformed: 0,
-        icrc_errors: None,
-        intervals: crate::outcome::Intervals::default(),
-    }
-}
-
-const fn empty_sent(sender: QueuePairId) -> SentFlow {
-    SentFlow {
-        sender,
-        messages: 0,
-        frames: 0,
-        payload_bytes: 0,
-        frame_bytes: 0,
-        stamped: 0,
-        retransmitted: 0,
-        acknowledgements: 0,
-        naks: 0,
-        timeouts: 0,
-        first_intended_ns: None,
-        first_sent_ns: None,
-        last_sent_ns: None,
-    }
-}
-
-const fn empty_received(sender: QueuePairId) -> ReceivedFlow {
-    ReceivedFlow {
-        sender,
-        messages: 0,
-        frames: 0,
-        payload_bytes: 0,
-        frame_bytes: 0,
-        stamped: 0,
-        distinct: 0,
-        sequence_end: 0,
-        duplicated: 0,
-        reordered: 0,
-        reorder_extent: 0,
-        beyond_window: 0,
-        acknowledgements: 0,
-        naks: 0,
-        congestion_marks: 0,
-        first_ns: None,
-        last_ns: None,
-        min_latency_ns: None,
-        max_latency_ns: None,
-    }
 }
 
 /// In the order of a class's recorders.

@@ -4,7 +4,7 @@ use traces::unit::Nanos;
 
 use crate::outcome::{IntervalBin, Intervals};
 
-/// Bins from the run's start, as many as `MOST_BINS`.
+/// Bins from the run's start, at most 8,192.
 #[derive(Clone, Debug)]
 pub struct Series {
     start: Nanos,

@@ -5,12 +5,13 @@
 //! `docs/measurement.md`; nothing here measures, and nothing here judges.
 
 pub mod samples;
+pub mod mode;
+pub mod counts;
 pub mod host;
 pub mod run;
 
-pub use host::{
-    ClassCounts, Clock, End, HostOutcome, IntervalBin, Intervals, LatencyKind, LatencySamples, Mode,
-    NicOutcome, OperationTime, ReceivedFlow, SentFlow, Span, Speed, StepEnd,
-};
+pub use counts::{ClassCounts, IntervalBin, Intervals, NicOutcome, ReceivedFlow, SentFlow};
+pub use host::{HostOutcome, LatencyKind, LatencySamples, OperationTime, Span, StepEnd};
+pub use mode::{Clock, End, Mode, Speed};
 pub use run::{ClassOutcome, Collective, FlowOutcome, HostLatency, RankTime, RunOutcome};
 pub use samples::{Samples, SamplesError};

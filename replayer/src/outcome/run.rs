@@ -8,10 +8,9 @@ use traces::id::{GroupId, HostId, QueuePairId, Rank};
 use traces::origin::{Class, Operation};
 use traces::unit::Nanos;
 
-use super::host::{
-    ClassCounts, Clock, End, HostOutcome, LatencyKind, LatencySamples, Mode, NicOutcome, ReceivedFlow,
-    SCHEMA_VERSION, SentFlow, Span, StepEnd,
-};
+use super::counts::{ClassCounts, NicOutcome, ReceivedFlow, SentFlow};
+use super::host::{HostOutcome, LatencyKind, LatencySamples, SCHEMA_VERSION, Span, StepEnd};
+use super::mode::{Clock, End, Mode};
 use super::samples::{Samples, SamplesError};
 
 /// Everything that a run measured.

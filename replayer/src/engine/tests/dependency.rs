@@ -103,7 +103,7 @@ fn a_dead_peer_is_named_within_the_bound() {
     let limits = Limits::default();
     let mut network = network(World::all_reduce(3, 1_000_000, Psn::ZERO, limits), Link::PERFECT, 1);
     network.dead = Some((1, 300_000));
-    // Time-outs of 20, 40, 80, 160 and nine times 250 ms; then the others notice: host 2 waits for what never comes.
+    // Time-outs of 20, 40, 80, 160 and eight times 250 ms; then the others notice: host 2 waits for what never comes.
     network.run(limits.idle.0 + 10 * SECOND);
     let outcomes: Vec<_> =
         network.engines.iter().map(|engine| engine.outcome(Nanos(network.now)).unwrap()).collect();
