@@ -3,6 +3,7 @@
 //! Arguments in, exit code out: [`typed`] is what was typed, [`command`] what it means. The work is in the libraries.
 
 mod exit;
+mod interrupt;
 mod output;
 mod selection;
 mod speed;

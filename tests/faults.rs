@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::program::{root, tokenwire};
 
@@ -251,7 +253,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         "mount -t tmpfs -o size=1m small {dir} && cd {dir} && {{ {program} generate demo -o trace; echo \"exit $?\"; ls -A {dir}; }}",
         dir = folder.path().display()
     );
-    let output = std::process::Command::new("unshare")
+    let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
         .env("NO_COLOR", "1")
         .output()
@@ -287,4 +289,22 @@ fn replace(path: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(path).unwrap();
     assert!(text.contains(from), "{}: {from}", path.display());
     fs::write(path, text.replacen(from, to, 1)).unwrap();
+}
+
+#[test]
+fn an_interrupted_generation_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["generate", "tutorial-tp8", "-o", "trace", "--snap", "96", "--nics", "0"];
+    let mut command = crate::program::command(folder.path(), &arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while names(folder.path()).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let said = crate::program::said(child.wait_with_output().unwrap());
+    assert_eq!(said.code, 4, "{}", said.err);
+    assert!(said.err.contains("nothing of it is left"), "{}", said.err);
+    assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
 }

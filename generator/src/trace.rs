@@ -10,6 +10,7 @@
 mod manifest;
 mod sink;
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -23,7 +24,7 @@ use traces::unit::{Bytes, Nanos};
 use crate::connection::Network;
 use crate::frames::{CaptureError, Settings};
 use crate::placement::Placement;
-use crate::plan::Plan;
+use crate::plan::{Plan, Words};
 use crate::timeline::{Timeline, TimelineError};
 use sink::{Output, TraceSink, Writer};
 
@@ -84,12 +85,15 @@ pub enum TraceError {
     /// The timeline ended early.
     #[error("the timeline ended early: {0}")]
     Timeline(String),
+    /// The caller had enough.
+    #[error("stopped before the trace was whole; nothing of it is left")]
+    Stopped,
     /// A thread that writes captures ended early.
     #[error("a thread that writes captures ended early")]
     Thread,
 }
 
-/// Writes the trace of a plan to `directory`, and gives its place.
+/// Writes the trace of a plan to `directory`, and gives its place. `progress` is told how far it is, and may stop it.
 ///
 /// # Errors
 /// [`TraceError`]; nothing is left behind then.
@@ -97,10 +101,16 @@ pub fn generate(
     plan: &Plan,
     options: &Options,
     directory: &Path,
-    progress: &dyn Fn(Progress),
+    progress: &dyn Fn(Progress) -> ControlFlow<()>,
 ) -> Result<PathBuf, TraceError> {
     let mut plan = plan.clone();
     plan.training.steps = options.steps.unwrap_or(plan.training.steps).clamp(1, plan.training.steps);
+    if let Words::Text { name, .. } = &mut plan.training.words {
+        // The text comes along, so that the written plan can be read again.
+        let file =
+            Path::new(name).file_name().map_or_else(|| "text.txt".into(), |file| file.to_string_lossy());
+        *name = format!("text/{file}");
+    }
     let plan = &plan;
     let placement = Placement::new(plan);
     let network = Network::new(plan, &placement);
@@ -171,6 +181,9 @@ pub fn generate(
             }
         })?
     };
+    if let Words::Text { name, text } = &plan.training.words {
+        folder.text(name, text)?;
+    }
     let manifest = manifest::manifest(&settings, &placement, &summary, &graphs, &totals);
     Ok(folder.finish(&manifest, &plan.to_toml())?)
 }

@@ -1,16 +1,18 @@
 //! `tokenwire generate`: the trace of a plan.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use generator::plan::Plan;
-use generator::trace::{self, Options};
+use generator::trace::{self, Options, TraceError};
 use traces::folder::{Existing, TraceFolder};
 use traces::id::NicId;
 use traces::unit::{Bytes, Nanos};
 
 use crate::command::load;
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
 use crate::output::{self, Progress};
 use crate::typed;
 
@@ -36,8 +38,15 @@ pub(crate) fn run(typed: &typed::Generate) -> Result<Exit, Failure> {
 /// Writes a trace, and shows how far it is.
 pub(crate) fn write(plan: &Plan, options: &Options, place: &Path) -> Result<PathBuf, Failure> {
     let progress = Progress::start("generating", u64::from(plan.training.steps));
-    let shown = |now: trace::Progress| progress.set(now.steps_ended.into(), now.steps.into());
-    let place = trace::generate(plan, options, place, &shown).map_err(Failure::wrong)?;
+    interrupt::listen();
+    let shown = |now: trace::Progress| {
+        progress.set(now.steps_ended.into(), now.steps.into());
+        if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let place = trace::generate(plan, options, place, &shown).map_err(|error| match error {
+        TraceError::Stopped => Failure::with(Exit::Partial, error),
+        _ => Failure::wrong(error),
+    })?;
     progress.finish(&format!("{} is whole", place.display()));
     Ok(place)
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! manifest.json          what is here
 //! plan.toml              the plan as meant, every default written out
+//! text/                  the text that it names
 //! graph/host0.graph      the dependency graph of a host (crate::graph)
 //! pcap/host0-nic0.pcap   the capture of a port (crate::pcap)
 //! ```

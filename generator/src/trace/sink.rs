@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::mem;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -49,7 +50,7 @@ pub(super) struct TraceSink<'a, 'p> {
     outputs: Vec<Output<'a>>,
     pending: Vec<Vec<(NicId, Burst)>>,
     count: usize,
-    progress: &'p dyn Fn(Progress),
+    progress: &'p dyn Fn(Progress) -> ControlFlow<()>,
     so_far: Progress,
 }
 
@@ -108,7 +109,7 @@ impl<'a, 'p> TraceSink<'a, 'p> {
         chosen: &[bool],
         graphs: Vec<Option<Graph>>,
         folder: &'p TraceFolderWriter,
-        progress: &'p dyn Fn(Progress),
+        progress: &'p dyn Fn(Progress) -> ControlFlow<()>,
     ) -> Self {
         let mut next = 0;
         let mut place = |&chosen: &bool| {
@@ -166,8 +167,10 @@ impl<'a, 'p> TraceSink<'a, 'p> {
                 Output::There(queue) => queue.send(batch).map_err(|_| TraceError::Thread)?,
             }
         }
-        (self.progress)(self.so_far);
-        Ok(())
+        match (self.progress)(self.so_far) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(TraceError::Stopped),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -145,7 +146,7 @@ fn options() -> Options {
 
 fn made(plan: &Plan, options: &Options) -> (TempDir, TraceFolder) {
     let above = TempDir::new().unwrap();
-    let place = generate(plan, options, &above.path().join("trace"), &|_| ()).unwrap();
+    let place = generate(plan, options, &above.path().join("trace"), &|_| ControlFlow::Continue(())).unwrap();
     let folder = TraceFolder::open(place).unwrap();
     (above, folder)
 }
@@ -393,6 +394,7 @@ fn steps_are_told_and_end_in_order() {
     let above = TempDir::new().unwrap();
     let place = generate(&plan, &options(), &above.path().join("trace"), &|progress: Progress| {
         steps.set((progress.steps_ended, progress.steps));
+        ControlFlow::Continue(())
     })
     .unwrap();
     assert_eq!(steps.get(), (2, 2));
@@ -406,16 +408,39 @@ fn steps_are_told_and_end_in_order() {
 }
 
 #[test]
+fn who_has_had_enough_leaves_nothing() {
+    let above = TempDir::new().unwrap();
+    for threads in [1, 3] {
+        let options = Options { threads, ..options() };
+        let stop = |_| ControlFlow::Break(());
+        let error = generate(&Small::LEAST.plan(), &options, &above.path().join("trace"), &stop).unwrap_err();
+        assert!(matches!(error, TraceError::Stopped), "{error:?}");
+        assert_eq!(fs::read_dir(above.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn the_text_of_a_plan_stands_beside_it_and_the_plan_reads_back() {
+    let mut plan = Small::LEAST.plan();
+    plan.training.words =
+        crate::plan::Words::Text { name: "../some/where/a.txt".to_owned(), text: "nel mezzo".to_owned() };
+    let (_kept, folder) = made(&plan, &options());
+    let place = folder.path().join("plan.toml");
+    let again = crate::plan::load::load(place.to_str().unwrap()).unwrap();
+    assert_eq!(again.digest(), folder.manifest().plan_digest);
+}
+
+#[test]
 fn what_exists_is_kept_and_what_fails_leaves_nothing() {
     let above = TempDir::new().unwrap();
     let place = above.path().join("trace");
     let plan = Small::LEAST.plan();
-    generate(&plan, &options(), &place, &|_| ()).unwrap();
-    let again = generate(&plan, &options(), &place, &|_| ());
+    generate(&plan, &options(), &place, &|_| ControlFlow::Continue(())).unwrap();
+    let again = generate(&plan, &options(), &place, &|_| ControlFlow::Continue(()));
     assert!(matches!(again, Err(TraceError::Folder(_))), "{again:?}");
     let elsewhere = above.path().join("other");
     let chosen = Options { nics: Some(vec![NicId(9)]), ..options() };
-    let error = generate(&plan, &chosen, &elsewhere, &|_| ()).unwrap_err();
+    let error = generate(&plan, &chosen, &elsewhere, &|_| ControlFlow::Continue(())).unwrap_err();
     assert_eq!(error.to_string(), "there is no nic9: the plan has 2 NICs, counted from nic0");
     let left: Vec<_> = fs::read_dir(above.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["trace"]);

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::FolderError;
 use crate::graph::Head;
@@ -85,6 +85,22 @@ impl TraceFolderWriter {
     pub fn file(&self, name: &str) -> Result<File, FolderError> {
         let path = self.partial.join(name);
         File::create(&path).map_err(FolderError::io("write", path))
+    }
+
+    /// Writes the text that the plan names, beside the plan.
+    ///
+    /// # Errors
+    /// [`FolderError::Inconsistent`] when the name leads out of the folder, [`FolderError::Io`] when it can not be written.
+    pub fn text(&self, name: &str, text: &str) -> Result<(), FolderError> {
+        let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        let path = self.partial.join(name);
+        if !inside || path.exists() {
+            let what = format!("the text's name `{name}` is taken, or leads out of the folder");
+            return Err(FolderError::Inconsistent { path: self.place.join("plan.toml"), what });
+        }
+        let above = path.parent().unwrap_or(&self.partial);
+        fs::create_dir_all(above).map_err(FolderError::io("make folder", above))?;
+        fs::write(&path, text).map_err(FolderError::io("write", &path))
     }
 
     /// Where the file `name` will be once the folder is whole, for messages.
