@@ -179,5 +179,10 @@ pub(crate) enum Document {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 ran, but something checked failed; 2 the request was wrong; 3 a threshold was missed;
-4 interrupted or partial; 77 a privilege is missing. Results go to stdout, progress and messages to stderr.";
+Results go to stdout, progress and messages to stderr. Exit codes:
+   0  done
+   1  ran, but something checked failed
+   2  the request was wrong, or could not be carried out
+   3  a threshold was missed
+   4  interrupted or partial
+  77  a privilege is missing";

@@ -9,7 +9,6 @@ use toml::de::DeTable;
 /// A plan that is refused, with its place in the file.
 #[derive(Debug, Error, Diagnostic)]
 #[error("{source_name}:{line}: {what}")]
-#[diagnostic(code(plan))]
 pub struct PlanError {
     /// The file's name.
     source_name: String,
