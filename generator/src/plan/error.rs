@@ -73,7 +73,12 @@ impl PlanError {
                 false => format!("unknown key `{key}`"),
             },
         );
-        let help = unknown.map(|key| did_you_mean(key, quoted)).or_else(|| expected(message));
+        let help = unknown
+            .map(|key| match LATER.contains(&key) {
+                true => format!("available here: {}", quoted.collect::<Vec<_>>().join(", ")),
+                false => did_you_mean(key, quoted),
+            })
+            .or_else(|| expected(message));
         Self::at(source_name, text, error.span().unwrap_or(0..0), what, help)
     }
 

@@ -42,15 +42,26 @@ pub fn load(name: &str) -> Result<Plan, LoadError> {
     match fs::read_to_string(path) {
         Ok(text) => {
             let beside = path.parent().unwrap_or(Path::new("")).to_owned();
-            let read_text = |name: &str| {
-                let path = beside.join(name);
-                fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-            };
-            Plan::read(name, &text, read_text).map_err(LoadError::Plan)
+            Plan::read(name, &text, |name| read_text(&beside.join(name))).map_err(LoadError::Plan)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => shipped(name),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => {
+            shipped(name)
+        }
         Err(source) => Err(LoadError::Io { path: path.to_owned(), source }),
     }
+}
+
+/// Reads a text to be trained on.
+///
+/// # Errors
+/// What is wrong: it can not be read, is no file, is longer than [`LONGEST_TEXT`], or not UTF-8.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    let refused = |what: String| format!("cannot read {}: {what}", path.display());
+    let about = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
+    if !about.is_file() || about.len() > LONGEST_TEXT {
+        return Err(refused(format!("a text is a file of at most {LONGEST_TEXT} bytes")));
+    }
+    fs::read_to_string(path).map_err(|error| refused(error.to_string()))
 }
 
 /// The names of the shipped plans.
@@ -58,7 +69,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-fn shipped(name: &str) -> Result<Plan, LoadError> {
+/// The shipped plan of this name, whatever files there are.
+///
+/// # Errors
+/// [`LoadError::Missing`] when there is none.
+pub fn shipped(name: &str) -> Result<Plan, LoadError> {
     let missing = || LoadError::Missing { name: name.to_owned() };
     let (_, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == name).ok_or_else(missing)?;
     let read_text = |name: &str| match name {
@@ -67,6 +82,9 @@ fn shipped(name: &str) -> Result<Plan, LoadError> {
     };
     Plan::read(name, text, read_text).map_err(LoadError::Plan)
 }
+
+/// A hundred times the longest books.
+pub const LONGEST_TEXT: u64 = 64 << 20;
 
 const SHIPPED: [(&str, &str); 4] = [
     ("demo", include_str!("../../plans/demo.toml")),

@@ -7,7 +7,7 @@ use super::error::{Wrong, did_you_mean};
 use super::file::{
     ClusterTable, ModelTable, ParallelismTable, PlanFile, TimingTable, TrainingTable, TransportTable,
 };
-use super::value::{choice, positive, prefix, quantity, within, wrong};
+use super::value::{between, choice, positive, prefix, quantity, within, wrong};
 use super::{
     Cluster, Collectives, Dimension, Fabric, Number, Parallelism, Plan, Schedule, Timing, Training,
     Transport, Words,
@@ -178,7 +178,7 @@ fn cluster(table: &ClusterTable) -> Result<Cluster, Wrong> {
         return Err(wrong(&["cluster", "nics_per_host"], what, "a divisor of gpus_per_host".to_owned()));
     }
     if let Some(vlan) = table.vlan {
-        within(&["cluster", "vlan"], u64::from(vlan) + 1, 4_095)?;
+        between(&["cluster", "vlan"], vlan.into(), 0, 4_094)?;
     }
     let addresses = prefix(table.addresses.as_deref().unwrap_or("198.18.0.0/15"))?;
     let nics = u64::from(table.hosts) * u64::from(nics_per_host);
@@ -242,8 +242,12 @@ fn parallelism(table: &ParallelismTable, model: &Model, cluster: &Cluster) -> Re
         Some(layers) => {
             let sum: u64 = layers.iter().map(|&layers| u64::from(layers)).sum();
             if sum != u64::from(model.layers) || layers.contains(&0) {
-                let what =
-                    format!("layers_per_stage sums to {sum}, but the model has {} layers", model.layers);
+                let what = match layers.contains(&0) {
+                    true => "layers_per_stage has a stage without layers".to_owned(),
+                    false => {
+                        format!("layers_per_stage sums to {sum}, but the model has {} layers", model.layers)
+                    }
+                };
                 return Err(wrong(
                     &["parallelism", "layers_per_stage"],
                     what,
@@ -342,7 +346,7 @@ fn transport(table: &TransportTable, cluster: &Cluster) -> Result<Transport, Wro
     }
     choice(&["transport", "nic_profile"], table.nic_profile.as_deref(), &["mlx5-nccl"])?;
     let dscp = table.dscp.unwrap_or(26);
-    within(&["transport", "dscp"], u64::from(dscp) + 1, 64)?;
+    between(&["transport", "dscp"], dscp.into(), 0, 63)?;
     let ecn = table.ecn.unwrap_or(2);
     if ecn != 0 && ecn != 2 {
         let what = format!("ecn {ecn}");

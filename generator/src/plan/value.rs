@@ -56,10 +56,15 @@ pub(super) fn positive(keys: &[&'static str], value: u64) -> Result<(), Wrong> {
 }
 
 pub(super) fn within(keys: &[&'static str], value: u64, most: u64) -> Result<(), Wrong> {
-    if (1..=most).contains(&value) {
+    between(keys, value, 1, most)
+}
+
+pub(super) fn between(keys: &[&'static str], value: u64, least: u64, most: u64) -> Result<(), Wrong> {
+    if (least..=most).contains(&value) {
         return Ok(());
     }
-    let help = if most == u64::MAX { "at least 1".to_owned() } else { format!("between 1 and {most}") };
+    let help =
+        if most == u64::MAX { format!("at least {least}") } else { format!("between {least} and {most}") };
     Err(wrong(keys, format!("{} is out of range", keys.join(".")), help))
 }
 

@@ -141,7 +141,7 @@ impl<'a> Timeline<'a> {
             events: BinaryHeap::new(),
             made: 0,
             hosts: (0..plan.cluster.hosts).map(|_| Host::default()).collect(),
-            ports: (0..plan.nics()).map(|_| Port::default()).collect(),
+            ports: (0..plan.nics()).map(|nic| Port::new(plan.seed, NicId(nic))).collect(),
             pairs: network.pairs().iter().map(|_| Pair::default()).collect(),
             ranks: placement.ranks().map(|_| RankState { unfinished: 0, queued: true }).collect(),
             hungry: placement.ranks().collect(),

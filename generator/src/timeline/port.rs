@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use traces::id::QueuePairId;
+use traces::id::{NicId, QueuePairId};
 use traces::unit::Nanos;
 use traces::wire::Psn;
 
 use super::burst::Burst;
+use crate::random::Stream;
 
 /// The state of a port.
 #[derive(Debug, Default)]
@@ -40,6 +41,12 @@ pub(super) struct Acknowledgement {
 }
 
 impl Port {
+    /// A port whose NIC has sent frames before the trace began: its identification starts anywhere.
+    pub(super) fn new(seed: u64, nic: NicId) -> Self {
+        let start = Stream::new(seed, "identification", nic.0.into()).below(1 << 16, 0);
+        Self { identification: u16::try_from(start).unwrap_or(0), ..Self::default() }
+    }
+
     /// The identification of the first of `frames` frames that it sends next.
     pub(super) fn identify(&mut self, frames: u64) -> u16 {
         let first = self.identification;

@@ -42,10 +42,7 @@ impl TraceFolderWriter {
         let above = place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(above).map_err(FolderError::io("make folder", above))?;
         let partial = above.join(format!(".{name}.partial-{}", std::process::id()));
-        if partial.exists() {
-            // Left by a process that had this id and was killed.
-            fs::remove_dir_all(&partial).map_err(FolderError::io("remove", &partial))?;
-        }
+        remove_remains(above, &name);
         fs::create_dir(&partial).map_err(FolderError::io("make folder", &partial))?;
         let writer = Self { place, partial, existing, finished: false };
         for folder in ["graph", "pcap"] {
@@ -144,6 +141,25 @@ impl Drop for TraceFolderWriter {
         if !self.finished {
             // Nothing more can be done about a folder that can not be removed; its name says that it is partial.
             let _ = fs::remove_dir_all(&self.partial);
+        }
+    }
+}
+
+/// Removes what processes left that were killed while they wrote a folder of this name, this one's number among them.
+fn remove_remains(above: &Path, name: &str) {
+    let prefix = format!(".{name}.partial-");
+    let Ok(entries) = fs::read_dir(above) else { return };
+    for entry in entries.flatten() {
+        let file = entry.file_name();
+        let Some(process) = file.to_str().and_then(|file| file.strip_prefix(&prefix)?.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        // Without /proc nobody can be said to be dead.
+        let processes = Path::new("/proc");
+        let dead = processes.join("self").exists() && !processes.join(process.to_string()).exists();
+        if dead || process == std::process::id() {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
