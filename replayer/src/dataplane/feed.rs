@@ -106,6 +106,13 @@ impl<T: Send + 'static> Feed<T> {
                 self.state = State::Broken(why);
                 false
             }
+            Err(_) if self.full.is_abandoned() => {
+                // Whoever reads has ended without saying how; what it had said last may have come meanwhile.
+                if self.full.is_empty() {
+                    self.state = State::Broken("the thread that reads the trace broke down".to_owned());
+                }
+                false
+            }
             Err(_) => false,
         }
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use traces::id::HostId;
 use traces::unit::Nanos;
 
 use super::feed::State;
@@ -15,6 +16,7 @@ use crate::outcome::{End, HostOutcome};
 
 /// Plays a host from `at` on, until its engine is done.
 pub(super) fn play(mut host: Host, at: Nanos, shared: &Shared) -> Option<HostOutcome> {
+    let _over = Over { shared, host: host.id() };
     // Neither is needed to play, only to be on time.
     let _ = clock::wake_on_time();
     let spins = host.threads < core::available();
@@ -42,13 +44,27 @@ pub(super) fn play(mut host: Host, at: Nanos, shared: &Shared) -> Option<HostOut
         shared.fail(format!("{}: {why}", host.id()));
     }
     player.publish(&mut host, shared);
-    shared.over.store(true, Ordering::Release);
     match outcome {
         Ok(outcome) => Some(outcome),
         Err(error) => {
             shared.fail(format!("{}: {error}", host.id()));
             None
         }
+    }
+}
+
+/// Says that a host's thread has ended, however it ended.
+struct Over<'a> {
+    shared: &'a Shared,
+    host: HostId,
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.fail(format!("{}: its thread broke down", self.host));
+        }
+        self.shared.over.store(true, Ordering::Release);
     }
 }
 
