@@ -35,5 +35,10 @@ pub(crate) fn listen() {
 
 /// Whether the end was asked for.
 pub(crate) fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+    flag().load(Ordering::Relaxed)
+}
+
+/// The same, for those who look at it themselves.
+pub(crate) fn flag() -> &'static AtomicBool {
+    &ASKED
 }

@@ -73,6 +73,20 @@ fn wireshark_finds_rdma_over_ethernet_and_nothing_wrong() {
 }
 
 #[test]
+fn the_demos_frames_pass_both_judges() {
+    let (Some(python), Some(tshark)) = (judge("python3"), judge("tshark")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    result(folder.path(), &["generate", "demo", "-o", "trace", "--steps", "1"]);
+    for host in 0..4 {
+        let capture = folder.path().join(format!("trace/pcap/host{host}-nic0.pcap"));
+        let capture = capture.to_str().unwrap();
+        judged(&python, &[root().join("tests/judges/icrc.py").to_str().unwrap(), capture]);
+        let wrong = "_ws.malformed || _ws.expert.severity >= 0x600000 || !infiniband";
+        assert_eq!(judged(&tshark, &["-n", "-r", capture, "-Y", wrong]), "", "{capture}");
+    }
+}
+
+#[test]
 fn the_critic_finds_nothing_wrong_with_what_is_generated() {
     for (name, more) in PLANS {
         let folder = tempfile::tempdir().unwrap();

@@ -219,7 +219,7 @@ fn a_port_in_use_is_named() {
     let said = tokenwire(folder.path(), &["replay", "trace", "--lab", "loopback", "-o", "runs"]);
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(said.err.contains("5791"), "{}", said.err);
-    assert!(!folder.path().join("runs").exists());
+    assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 0);
 }
 
 #[test]
@@ -231,20 +231,69 @@ fn an_agent_does_not_listen_to_the_network() {
 }
 
 #[test]
-fn a_summary_is_what_its_schema_says() {
-    let Some(python) = judge("python3") else { return };
+fn a_run_that_could_not_be_written_is_not_played() {
     let folder = tempfile::tempdir().unwrap();
-    for document in ["plan", "explain", "manifest", "verify", "summary"] {
-        let schema = result(folder.path(), &["schema", document]);
-        let parsed: Value = serde_json::from_str(&schema).unwrap();
-        assert!(parsed["properties"].is_object(), "{document}");
+    trace(folder.path(), SLOW);
+    fs::write(folder.path().join("file"), "").unwrap();
+    for place in ["/proc/runs", "file"] {
+        let said = tokenwire(folder.path(), &["replay", "trace", "--lab", "loopback", "-o", place]);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(
+            said.err.contains(&format!("cannot write into {place}")) && !said.err.contains("lab:"),
+            "{}",
+            said.err
+        );
     }
-    // The program's JSON is read by another program.
-    let text = result(folder.path(), &["explain", "demo", "--json"]);
-    fs::write(folder.path().join("explain.json"), text).unwrap();
-    let path = folder.path().join("explain.json");
-    let script = "import json, sys; d = json.load(open(sys.argv[1])); print(d['schema_version'])";
-    assert_eq!(crate::program::judged(&python, &["-c", script, path.to_str().unwrap()]).trim(), "1");
+}
+
+#[test]
+fn an_interrupted_demo_does_not_go_on() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = command(folder.path(), &["demo", "--lab", "loopback", "-o", "demo"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    kill(demo.id(), "INT");
+    let said = finish(&mut demo);
+    assert_eq!(said.code, 4, "{}", said.err);
+    assert!(!said.out.contains("by the clock"), "{}", said.out);
+}
+
+#[test]
+fn a_folder_named_as_a_shipped_plan_does_not_hide_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("demo")).unwrap();
+    assert!(result(folder.path(), &["explain", "demo"]).contains("The life of a token: demo"));
+}
+
+#[test]
+fn every_document_is_what_its_schema_says() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let said =
+        |arguments: &[&str]| -> Value { serde_json::from_str(&result(folder.path(), arguments)).unwrap() };
+    result(folder.path(), &["generate", "demo", "-o", "trace", "--steps", "1"]);
+    let manifest = fs::read_to_string(folder.path().join("trace/manifest.json")).unwrap();
+    for (document, value) in [
+        ("explain", said(&["explain", "demo", "--json"])),
+        ("manifest", serde_json::from_str(&manifest).unwrap()),
+        ("verify", said(&["verify", "trace", "--json"])),
+        ("summary", said(&["replay", "trace", "--lab", "loopback", "--json"])),
+        ("summary", said(&["replay", "trace", "--lab", "loopback", "--mode", "timed", "--json"])),
+    ] {
+        let schema = said(&["schema", document]);
+        let faults: Vec<_> = jsonschema::validator_for(&schema)
+            .unwrap()
+            .iter_errors(&value)
+            .map(|fault| fault.to_string())
+            .collect();
+        assert!(faults.is_empty(), "{document}: {faults:?}");
+        let nothing = serde_json::json!({});
+        assert!(!jsonschema::is_valid(&schema, &nothing), "{document}: its schema takes anything");
+    }
 }
 
 /// Starts a replay that takes seconds, and waits until its agents play.

@@ -1,5 +1,7 @@
 //! `tokenwire agent`: waits for a coordinator and plays hosts of a trace.
 
+use std::fs;
+
 use replayer::control::{AgentOptions, Place, serve};
 
 use crate::exit::{Exit, Failure};
@@ -12,6 +14,12 @@ pub(crate) fn run(typed: &typed::Agent) -> Result<Exit, Failure> {
         (None, None) => return Err(Failure::wrong("give --listen ADDRESS:PORT or --socket PATH")),
     };
     let options = AgentOptions { with_parent: typed.with_parent, ..AgentOptions::at(place) };
-    serve(&options).map_err(Failure::wrong)?;
+    let served = serve(&options).map_err(Failure::wrong);
+    if let Some(path) = typed.socket.as_ref().filter(|_| typed.with_parent) {
+        // A parent that was killed leaves its folder of sockets behind; the last agent takes it away.
+        let _ = fs::remove_file(path);
+        let _ = path.parent().map(fs::remove_dir);
+    }
+    served?;
     Ok(Exit::Done)
 }

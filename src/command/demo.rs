@@ -4,18 +4,21 @@ use std::fs;
 use std::path::Path;
 
 use generator::explain::{explain, render};
+use generator::plan::load::shipped;
 use generator::trace::Options;
 use replayer::outcome::Mode;
 use traces::critic::passed;
 use traces::folder::Existing;
 
-use crate::command::{generate, load, replay, verify};
+use crate::command::{generate, replay, verify};
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
 use crate::output;
 use crate::typed;
 
 pub(crate) fn run(typed: &typed::Demo) -> Result<Exit, Failure> {
-    let plan = load("demo")?;
+    interrupt::listen();
+    let plan = shipped("demo").map_err(Failure::in_source)?;
     head("1. The life of a token")?;
     output::result(&render(&explain(&plan, &plan.training.words).map_err(Failure::in_source)?))?;
 
@@ -37,12 +40,20 @@ pub(crate) fn run(typed: &typed::Demo) -> Result<Exit, Failure> {
         return Ok(Exit::CheckFailed);
     }
 
+    if interrupt::asked() {
+        return Ok(Exit::Partial);
+    }
+
     let trace = replay::open(&place)?;
+    replay::writable(&typed.output.join("runs"))?;
     let lab = replay::start_lab(&trace, typed.lab)?;
     head("4. The trace, replayed by its dependencies")?;
     let by_dependencies =
         replay::play(&trace, &lab, Mode::Dependency, typed::Offload::Auto, &typed.output.join("runs"))?;
     output::result(&replay::shown(&by_dependencies))?;
+    if by_dependencies.partial || interrupt::asked() {
+        return Ok(Exit::Partial);
+    }
     head("5. The trace, replayed by the clock")?;
     let by_clock =
         replay::play(&trace, &lab, replay::timed(1_000)?, typed::Offload::Auto, &typed.output.join("runs"))?;
@@ -50,7 +61,7 @@ pub(crate) fn run(typed: &typed::Demo) -> Result<Exit, Failure> {
 
     head("Where to look")?;
     output::result(&where_to_look(&place, &by_dependencies.folder, &by_clock.folder))?;
-    Ok(if by_dependencies.partial || by_clock.partial { Exit::Partial } else { Exit::Done })
+    Ok(if by_clock.partial { Exit::Partial } else { Exit::Done })
 }
 
 fn head(text: &str) -> Result<(), Failure> {

@@ -1,9 +1,8 @@
 //! `tokenwire explain`: the life of a token in numbers.
 
-use std::fs;
-
 use generator::explain::{explain, render};
 use generator::plan::Words;
+use generator::plan::load::read_text;
 
 use crate::command::load;
 use crate::exit::{Exit, Failure};
@@ -15,8 +14,7 @@ pub(crate) fn run(typed: &typed::Explain) -> Result<Exit, Failure> {
     let words = match (&typed.text, typed.tokens) {
         (Some(path), _) => {
             let name = path.display().to_string();
-            let text = fs::read_to_string(path)
-                .map_err(|error| Failure::wrong(format!("cannot read {name}: {error}")))?;
+            let text = read_text(path).map_err(Failure::wrong)?;
             Words::Text { name, text }
         }
         (None, Some(tokens)) => Words::Tokens(tokens),

@@ -17,6 +17,7 @@ use crate::output::{self, Progress};
 use crate::typed;
 
 pub(crate) fn run(typed: &typed::Generate) -> Result<Exit, Failure> {
+    interrupt::listen();
     let plan = load(&typed.plan)?;
     let options = Options {
         nics: typed.nics.as_ref().map(|selection| selection.0.iter().copied().map(NicId).collect()),
@@ -38,7 +39,6 @@ pub(crate) fn run(typed: &typed::Generate) -> Result<Exit, Failure> {
 /// Writes a trace, and shows how far it is.
 pub(crate) fn write(plan: &Plan, options: &Options, place: &Path) -> Result<PathBuf, Failure> {
     let progress = Progress::start("generating", u64::from(plan.training.steps));
-    interrupt::listen();
     let shown = |now: trace::Progress| {
         progress.set(now.steps_ended.into(), now.steps.into());
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -4,11 +4,10 @@ use std::env;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use replayer::clock;
 use replayer::control::{self, Run, RunSpec, Standing};
-use replayer::lab::{How, Lab};
+use replayer::lab::{How, Lab, LabError};
 use replayer::net::Offload;
 use replayer::outcome::{Mode, RunOutcome, Speed};
 use replayer::report::Report;
@@ -19,6 +18,7 @@ use traces::folder::TraceFolder;
 use traces::id::HostId;
 
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
 use crate::output::{self, Progress};
 use crate::typed;
 
@@ -33,8 +33,10 @@ pub(crate) struct Played {
 }
 
 pub(crate) fn run(typed: &typed::Replay) -> Result<Exit, Failure> {
+    interrupt::listen();
     let mode = mode(&typed.how)?;
     let trace = open(&typed.trace)?;
+    writable(&typed.output)?;
     let lab = start_lab(&trace, typed.how.lab)?;
     let played = play(&trace, &lab, mode, typed.how.offload, &typed.output)?;
     if typed.json {
@@ -53,6 +55,14 @@ pub(crate) fn open(path: &Path) -> Result<TraceFolder, Failure> {
     TraceFolder::open(path).map_err(Failure::wrong)
 }
 
+/// Finds out before a run whether its folder can be written after it.
+pub(crate) fn writable(above: &Path) -> Result<(), Failure> {
+    let refused = |error| Failure::wrong(format!("cannot write into {}: {error}", above.display()));
+    fs::create_dir_all(above).map_err(refused)?;
+    let probe = above.join(format!(".probe-{}", std::process::id()));
+    fs::write(&probe, "").and_then(|()| fs::remove_file(&probe)).map_err(refused)
+}
+
 /// One agent a host of the trace, and what they are told about it.
 pub(crate) fn start_lab(trace: &TraceFolder, wanted: typed::Lab) -> Result<Lab, Failure> {
     let how = match wanted {
@@ -63,7 +73,9 @@ pub(crate) fn start_lab(trace: &TraceFolder, wanted: typed::Lab) -> Result<Lab, 
     let program =
         env::current_exe().map_err(|error| Failure::wrong(format!("cannot find this program: {error}")))?;
     let lab = Lab::start(trace.manifest(), how, &program).map_err(|error| match wanted {
-        typed::Lab::Namespaces => Failure::with(Exit::Privilege, error),
+        typed::Lab::Namespaces if !matches!(error, LabError::Address { .. }) => {
+            Failure::with(Exit::Privilege, error)
+        }
         _ => Failure::wrong(error),
     })?;
     output::remark(&format!("lab: {}", lab.description()));
@@ -104,8 +116,7 @@ pub(crate) fn play(
     let progress = Progress::start(label, 1);
     let total = total(trace, mode);
     let mut standing = |now: Standing| progress.set(now.done, total);
-    let run =
-        control::run(lab.agents(), &spec, &AtomicBool::new(false), &mut standing).map_err(Failure::wrong)?;
+    let run = control::run(lab.agents(), &spec, interrupt::flag(), &mut standing).map_err(Failure::wrong)?;
     progress.finish(if run.is_partial() { "ended early" } else { "done" });
     for note in &run.notes {
         output::remark(&format!("  {note}"));
@@ -133,7 +144,14 @@ fn report(
     let planned = planned_curve(trace, &outcome).map_err(Failure::wrong)?;
     let report =
         Report::new(&outcome, trace.manifest(), Some(planned), &circumstances).map_err(Failure::wrong)?;
-    let folder = report.write(above).map_err(Failure::wrong)?;
+    let folder = match report.write(above) {
+        Ok(folder) => folder,
+        Err(error) => {
+            // What was measured is not lost with the folder.
+            output::result(&text(&report.summary, Colour::Plain))?;
+            return Err(Failure::wrong(error));
+        }
+    };
     Ok(Played { partial: partial || outcome.partial, report, folder })
 }
 

@@ -16,6 +16,7 @@ use traces::unit::BitRate;
 use traces::wire::Qpn;
 
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
 use crate::output::{self, Progress};
 use crate::typed;
 
@@ -39,6 +40,7 @@ struct Capture<'a> {
 }
 
 pub(crate) fn run(typed: &typed::Verify) -> Result<Exit, Failure> {
+    interrupt::listen();
     let checks = examine(&typed.paths)?;
     let passed = passed(&checks);
     if typed.json {
@@ -82,7 +84,11 @@ pub(crate) fn examine(paths: &[PathBuf]) -> Result<Vec<Check>, Failure> {
     }
     let checks: Vec<_> = critic.finish().into_iter().chain(graphs).collect();
     let wrong: u64 = checks.iter().map(|check| check.violations).sum();
-    progress.finish(&format!("{} checks, {wrong} violations", checks.len()));
+    let idle = checks.iter().all(|check| check.examined == 0);
+    progress.finish(&match idle {
+        true => "no frame of RoCEv2 was found, so nothing was examined".to_owned(),
+        false => format!("{} checks, {wrong} violations", checks.len()),
+    });
     Ok(checks)
 }
 
@@ -131,6 +137,12 @@ fn read(
         }
         if record.number % 4_096 == 0 {
             progress(record.offset);
+            if interrupt::asked() {
+                return Err(Failure::with(
+                    Exit::Partial,
+                    format!("interrupted at frame {} of {name}", record.number),
+                ));
+            }
         }
     }
     if let Some(audit) = audit {
