@@ -161,6 +161,9 @@ fn notes(summary: &Summary) -> String {
         summary.retransmitted,
         summary.frames_sent,
     );
+    if summary.classes.iter().any(|class| class.class.is_none()) {
+        notes.push_str("(no stamp): frames too small to carry one, so where they arrive their class is not known.\n");
+    }
     let unequal: Vec<_> = summary.reconciliation.iter().filter(|row| !row.equal).collect();
     if unequal.is_empty() {
         notes.push_str(&format!(
@@ -218,7 +221,7 @@ pub(super) fn rate(bits_per_second: Option<u64>) -> String {
 
 /// The name of a class, or of frames that do not say theirs.
 pub(super) fn class_name(class: Option<Class>) -> &'static str {
-    class.map_or("(not told)", Class::name)
+    class.map_or("(no stamp)", Class::name)
 }
 
 fn absent() -> String {
