@@ -134,6 +134,7 @@ impl Setup {
             queue_pairs.push(QueuePairEnd::new(queue_pair, peer.ok_or(missing)?, nic)?);
         }
         let mtu = manifest.transport.path_mtu_bytes;
+        let slowest_bps = nics.iter().map(|nic| nic.link_bps).min().unwrap_or(u64::MAX);
         let path_mtu = u16::try_from(mtu).ok().and_then(PathMtu::new);
         let addresses = nics.iter().flat_map(|nic| &nic.addresses);
         let v6 = addresses.clone().next().is_some_and(|address| address.contains(':'));
@@ -154,7 +155,7 @@ impl Setup {
                 vlan: manifest.transport.vlan.is_some(),
             },
             stamps: true,
-            limits: Limits::default(),
+            limits: Limits { window: window(slowest_bps, mtu), ..Limits::default() },
         })
     }
 
@@ -183,6 +184,21 @@ impl QueuePairEnd {
     }
 }
 
+/// The window of a queue pair: what the slowest line of its host carries in a round trip. More would stand in queues
+/// before it: frames of other messages would wait behind it, and acknowledgements until they are overdue.
+fn window(slowest_bps: u64, path_mtu_bytes: u32) -> u32 {
+    let most = Limits::default().window;
+    let bytes = u128::from(slowest_bps) * u128::from(ROUND_TRIP.0) / 8_000_000_000;
+    let frames = bytes.div_ceil(u128::from(path_mtu_bytes.max(1)));
+    u32::try_from(frames).unwrap_or(most).clamp(LEAST_WINDOW.min(most), most)
+}
+
+/// A round trip through the software of two hosts that share cores, with what it takes to be scheduled.
+const ROUND_TRIP: Nanos = Nanos(2_000_000);
+
+/// So that a slow line's window still holds frames enough to ask for an acknowledgement before it is used up.
+const LEAST_WINDOW: u32 = 8;
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -190,7 +206,8 @@ impl Default for Limits {
             acknowledge_every: 64,
             quantum: 16,
             burst: 64,
-            timeout: Nanos(20_000_000),
+            // 4.096 us * 2^14, what a local ACK timeout of 14 means on a NIC (IBTA vol. 1, 9.7.6.1.3).
+            timeout: Nanos(67_108_864),
             longest_timeout: Nanos(250_000_000),
             tries: 12,
             drain: Nanos(1_000_000_000),
@@ -199,5 +216,19 @@ impl Default for Limits {
             bin: Nanos(10_000_000),
             held: 1 << 16,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_what_a_line_carries_in_two_milliseconds() {
+        // 1 Gbit/s: 250,000 bytes, which 62 frames of 4 KiB carry and 61 do not.
+        assert_eq!(window(1_000_000_000, 4_096), 62);
+        assert_eq!(window(1_000_000, 4_096), 8);
+        assert_eq!(window(100_000_000_000, 4_096), 256);
+        assert_eq!(window(u64::MAX, 0), 256);
     }
 }
