@@ -2,12 +2,14 @@
 //!
 //! Two kinds. *Namespaces*: each agent in a network namespace of its own with a veth pair per NIC, all joined by a
 //! bridge, with the trace's addresses, MACs and MTU; frames pass a real Ethernet, and a capture there shows them.
+//! Links have the trace's rate where this machine holds it.
 //! *Loopback*: each NIC is an address in 127.0.0.0/8; needs nothing, but there is no Ethernet. Neither leaves anything
 //! behind: namespaces, bridge and agents end with the process that owns the lab, however it ends.
 
 mod error;
 mod agents;
 mod loopback;
+mod shape;
 mod namespaces;
 
 use std::fmt;
@@ -78,6 +80,10 @@ impl Lab {
                 }
             }
         }
+        notes.push(
+            "links are not shaped on loopback: they are as fast as memory, so steps may be faster than planned"
+                .to_owned(),
+        );
         let addresses = loopback::addresses(manifest)?;
         let mut agents = Vec::new();
         for host in &manifest.hosts {

@@ -3,14 +3,18 @@
 //! A process that does nothing holds the switch's namespace; agents make their own below it. Namespaces have no names
 //! and are gone with their last process. Who is not root does all of it in a user namespace of the holder's.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
+use traces::id::NicId;
 use traces::manifest::{Manifest, Nic};
+use traces::unit::BitRate;
 
 use super::error::LabError;
+use super::shape::Bucket;
 use crate::dataplane::NicAddress;
 use crate::net::Place;
 
@@ -85,7 +89,9 @@ impl Namespaces {
                 nic.mac
             );
         }
-        self.ip(&self.enter(self.holder.id()), &switch)?;
+        let at_switch = self.enter(self.holder.id());
+        self.ip(&at_switch, &switch)?;
+        let mut said = BTreeSet::new();
         for (host, process) in manifest.hosts.iter().zip(processes) {
             let mut lines = "link set lo up\n".to_owned();
             let own: Vec<_> = manifest.nics.iter().filter(|nic| nic.host == host.id).collect();
@@ -95,31 +101,15 @@ impl Namespaces {
             let inside = self.enter(*process);
             self.ip(&inside, &lines)?;
             for nic in own {
-                self.offloads(&inside, &port(manifest, nic), notes);
+                let device = port(manifest, nic);
+                said.extend(steer(&inside, &device, nic.id));
+                said.extend(steer(&at_switch, &format!("port{}", nic.id.0), nic.id));
+                said.extend(cut_bundles(&inside, &device));
+                said.extend(shape(&inside, &device, &at_switch, nic));
             }
         }
-        notes.dedup();
+        notes.extend(said);
         Ok(())
-    }
-
-    /// A veth passes bundles whole if it may: then no frame exists that a capture could show. The receiving side
-    /// joins them again, as NICs do.
-    fn offloads(&self, inside: &[String], device: &str, notes: &mut Vec<String>) {
-        let ethtool = |settings: &[&str]| {
-            let words = inside.iter().map(String::as_str).chain(["ethtool", "-K", device]);
-            command(&words.chain(settings.iter().copied()).collect::<Vec<_>>())
-                .and_then(|mut command| {
-                    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().ok()
-                })
-                .is_some_and(|status| status.success())
-        };
-        if !ethtool(&["tx-udp-segmentation", "off"]) {
-            notes.push(
-                "ethtool is missing or cannot turn off segmentation offload: bundles of frames cross the testbed \
-                 whole, so its interfaces count fewer frames than were sent"
-                    .to_owned(),
-            );
-        }
     }
 
     /// What runs a program in the network namespace of a process.
@@ -160,6 +150,45 @@ impl Drop for Namespaces {
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }
+}
+
+/// Has one core take what arrives at a device; a note if it can not. A veth by itself leaves it to the core that sent, and
+/// frames that two cores sent overtake each other, which a cable never lets them. The settings of devices stand in a
+/// `/sys` that belongs to their namespace.
+fn steer(inside: &[String], device: &str, nic: NicId) -> Option<String> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_CORES);
+    let mask = 1_u32 << (nic.index() % cores);
+    let script =
+        format!("mount -t sysfs none /sys && echo {mask:x} > /sys/class/net/{device}/queues/rx-0/rps_cpus");
+    run(inside, "unshare", &["--mount", "sh", "-c", &script])
+        .err()
+        .map(|why| format!("frames may overtake each other, for several cores carry them: {why}"))
+}
+
+/// A veth passes bundles whole if it may: then no frame exists that a capture could show. The receiving side joins them
+/// again, as NICs do. A note if it can not be told.
+fn cut_bundles(inside: &[String], device: &str) -> Option<String> {
+    run(inside, "ethtool", &["-K", device, "tx-udp-segmentation", "off"]).err().map(|_| {
+        "ethtool is missing or cannot turn off segmentation offload: bundles of frames cross the testbed \
+         whole, so its interfaces count fewer frames than were sent"
+            .to_owned()
+    })
+}
+
+/// Gives a link the rate of the trace's, in both directions; a note on the rate that it has.
+fn shape(inside: &[String], device: &str, at_switch: &[String], nic: &Nic) -> Option<String> {
+    let rate = BitRate::new(nic.link_bps)?;
+    let (Some(of_host), Some(of_switch)) = (Bucket::of_host(rate), Bucket::of_switch(rate)) else {
+        return Some(format!(
+            "links of {rate} are not shaped: this testbed moves less, so steps may be slower than planned"
+        ));
+    };
+    let shaped = run(inside, "tc", &of_host.words(device))
+        .and_then(|()| run(at_switch, "tc", &of_switch.words(&format!("port{}", nic.id.0))));
+    Some(match shaped {
+        Ok(()) => format!("links shaped to {rate}"),
+        Err(why) => format!("links are not shaped: {why}, so steps may be faster than planned"),
+    })
 }
 
 /// The first address of each NIC, all of them for tests.
@@ -210,6 +239,22 @@ fn port(manifest: &Manifest, nic: &Nic) -> String {
     format!("eth{before}")
 }
 
+/// Runs a program with arguments in a namespace; why it did not do what it was to.
+fn run(inside: &[String], program: &str, arguments: &[impl AsRef<str>]) -> Result<(), String> {
+    let words = inside.iter().map(String::as_str).chain([program]);
+    let words: Vec<_> = words.chain(arguments.iter().map(AsRef::as_ref)).collect();
+    let Some(mut command) = command(&words) else { return Ok(()) };
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    // `nsenter` says that there is no such program, and ends with 127.
+    if output.status.code() == Some(127) {
+        return Err(format!("{program} is missing"));
+    }
+    Err(format!("{program} says `{}`", String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")))
+}
+
 fn command(words: &[&str]) -> Option<Command> {
     let (first, rest) = words.split_first()?;
     let mut command = Command::new(first);
@@ -221,3 +266,6 @@ const BRIDGE: &str = "switch0";
 
 /// Routing tables of NICs count from here; below it are the system's.
 const TABLES: u32 = 1_000;
+
+/// Cores that one word of a mask names.
+const MOST_CORES: usize = 32;

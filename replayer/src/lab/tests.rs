@@ -55,9 +55,17 @@ struct Bed {
 }
 
 fn bed(how: How, ring: Ring) -> Bed {
+    bed_with_links(how, ring, 100_000_000_000)
+}
+
+fn bed_with_links(how: How, ring: Ring, link_bps: u64) -> Bed {
     let place = tempfile::tempdir().unwrap();
     let trace = ring.write(place.path());
-    let lab = Lab::start(&ring.manifest(), how, &program(place.path())).unwrap();
+    let mut manifest = ring.manifest();
+    for nic in &mut manifest.nics {
+        nic.link_bps = link_bps;
+    }
+    let lab = Lab::start(&manifest, how, &program(place.path())).unwrap();
     let spec =
         RunSpec { run: 1, trace, mode: Mode::Dependency, udp_port: ring.udp_port, offload: Offload::Auto };
     Bed { ring, spec, lab, _place: place }
@@ -110,6 +118,39 @@ fn four_agents_in_namespaces_play_the_traces_addresses() {
     let run = play(&bed);
     check_whole(&bed, &run);
     assert!(run.notes.is_empty(), "{:?}", run.notes);
+}
+
+#[test]
+fn a_shaped_link_carries_no_more_than_its_rate() {
+    let ring = Ring { hosts: 4, rounds: 20, bytes: 1_000_000, compute: Nanos(0), udp_port: 4_791 };
+    let bed = bed_with_links(How::Auto, ring, 500_000_000);
+    if bed.lab.kind() == Kind::Loopback {
+        assert!(bed.lab.notes().iter().any(|note| note.contains("not shaped on loopback")));
+        return;
+    }
+    let shaped = "links shaped to 500.0 Mbit/s".to_owned();
+    if !bed.lab.notes().contains(&shaped) {
+        let refused = |note: &String| note.starts_with("links are not shaped: tc");
+        assert!(bed.lab.notes().iter().any(refused), "{:?}", bed.lab.notes());
+        return;
+    }
+    let run = play(&bed);
+    check_whole(&bed, &run);
+    for outcome in &run.hosts {
+        let nic = &outcome.nics[0];
+        let nanos = nic.last_received_ns.unwrap() - nic.first_received_ns.unwrap();
+        let bits = 8 * nic.payload_bytes_received;
+        // Two buckets of 128 and 256 KiB pass without a wait at the start: 2 % of 20 MB. Unshaped, the line is several
+        // times as fast.
+        assert!(bits * 1_000 <= nanos * 500 * 103 / 100, "{bits} bits in {nanos} ns");
+    }
+}
+
+#[test]
+fn a_link_faster_than_the_machine_is_said_to_be_unshaped() {
+    let ring = Ring { hosts: 2, rounds: 1, bytes: 1, compute: Nanos(0), udp_port: 4_791 };
+    let bed = bed(How::Auto, ring);
+    assert!(bed.lab.notes().iter().any(|note| note.contains("not shaped")), "{:?}", bed.lab.notes());
 }
 
 #[test]
