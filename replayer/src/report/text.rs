@@ -162,7 +162,9 @@ fn notes(summary: &Summary) -> String {
         summary.frames_sent,
     );
     if summary.classes.iter().any(|class| class.class.is_none()) {
-        notes.push_str("(no stamp): frames too small to carry one, so where they arrive their class is not known.\n");
+        notes.push_str(
+            "(no stamp): frames too small to carry one, so where they arrive their class is not known.\n",
+        );
     }
     let unequal: Vec<_> = summary.reconciliation.iter().filter(|row| !row.equal).collect();
     if unequal.is_empty() {
