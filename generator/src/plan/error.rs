@@ -75,7 +75,7 @@ impl PlanError {
         );
         let help = unknown
             .map(|key| match LATER.contains(&key) {
-                true => format!("available here: {}", quoted.collect::<Vec<_>>().join(", ")),
+                true => format!("known: {}", quoted.collect::<Vec<_>>().join(", ")),
                 false => did_you_mean(key, quoted),
             })
             .or_else(|| expected(message));
