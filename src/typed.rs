@@ -183,6 +183,6 @@ Results go to stdout, progress and messages to stderr. Exit codes:
    0  done
    1  ran, but something checked failed
    2  the request was wrong, or could not be carried out
-   3  a threshold was missed
+   3  a threshold was missed (kept for thresholds; no command takes one yet)
    4  interrupted or partial
   77  a privilege is missing";

@@ -62,3 +62,14 @@ pub enum ControlError {
     #[error("{} is not a path that a Unix socket can have", .0.display())]
     Path(PathBuf),
 }
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -24,6 +24,7 @@ pub mod coordinator;
 pub use agent::{AgentOptions, serve};
 pub use coordinator::{Run, run};
 pub use error::ControlError;
+pub(crate) use error::chain;
 pub use place::Place;
 pub use spec::{AgentPlace, RunSpec};
 

@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status};
 use traces::id::{HostId, NicId};
 use traces::unit::Nanos;
 
+use super::error::chain;
 use super::protocol::{self, agent_server};
 use crate::clock;
 use crate::dataplane::{Assignment, NicAddress, Prepared, Running};
@@ -224,17 +225,6 @@ fn assignment(request: protocol::PrepareRequest) -> Result<Assignment, Status> {
         offload,
         threads: usize::try_from(request.threads).unwrap_or(usize::MAX),
     })
-}
-
-/// An error with its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// How often an agent says how it stands.

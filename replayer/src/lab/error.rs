@@ -54,14 +54,3 @@ pub enum LabError {
     #[error("{0} NICs; a testbed on loopback has at most 60,000")]
     Nics(usize),
 }
-
-/// An error with its causes in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}

@@ -20,7 +20,7 @@ use traces::manifest::Manifest;
 
 pub use error::LabError;
 
-use crate::control::{AgentPlace, Place};
+use crate::control::{AgentPlace, Place, chain};
 use crate::dataplane::NicAddress;
 use agents::{Agent, Folder};
 use namespaces::Namespaces;
@@ -76,7 +76,7 @@ impl Lab {
                 Err(error) if how == How::Namespaces => return Err(error),
                 Err(error) => {
                     notes.clear();
-                    notes.push(format!("no network namespaces: {}", error::chain(&error)));
+                    notes.push(format!("no network namespaces: {}", chain(&error)));
                 }
             }
         }
