@@ -210,7 +210,8 @@ impl<'a, W: Write> Capture<'a, W> {
         totals.payload += Bytes(cut.payload.into());
         lane.written += 1;
         lane.line += line_bytes(bytes);
-        if let Content::Data { class, first, .. } = burst.content {
+        if let Content::Data { origin, first, .. } = burst.content {
+            let class = origin.class;
             let begins = u64::from(first == 0 && lane.written == 1);
             totals.messages += begins;
             if direction == Direction::Sent {

@@ -7,7 +7,7 @@ use traces::id::{HostId, MessageId, NodeId, QueuePairId, Rank};
 use traces::origin::Origin;
 use traces::unit::{Bytes, Nanos};
 use traces::wire::Psn;
-use traces::wire::segment::{Segments, Verb};
+use traces::wire::segment::{AckCadence, Segments, Verb};
 
 use super::Places;
 use crate::collective::{TRAIN_WINDOW, Train, TrainChannels};
@@ -164,7 +164,8 @@ impl Counter {
         let receiver = places.network.pair(sender).peer;
         let Self { messages, psn } = *self;
         let path_mtu = places.plan.transport.path_mtu;
-        let segments = Segments { verb: Verb::WriteImmediate, bytes, path_mtu, first: psn };
+        let segments =
+            Segments { verb: Verb::WriteImmediate, bytes, path_mtu, first: psn, acks: AckCadence::default() };
         *self = Self { messages: messages.wrapping_add(1), psn: segments.next_psn() };
         Message {
             id: MessageId { sender, sequence: messages },

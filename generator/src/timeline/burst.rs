@@ -1,7 +1,7 @@
 //! What the timeline says of a line: frames that follow each other.
 
 use traces::id::QueuePairId;
-use traces::origin::Class;
+use traces::origin::Origin;
 use traces::unit::{Bytes, Nanos};
 use traces::wire::segment::{Encapsulation, Segments, frame_bytes, line_bytes};
 use traces::wire::{Opcode, Psn};
@@ -44,7 +44,7 @@ pub enum Content {
         /// How many.
         count: u64,
         /// Why the message exists.
-        class: Class,
+        origin: Origin,
     },
     /// One acknowledgement.
     Acknowledge {

@@ -60,7 +60,7 @@ impl Timeline<'_> {
         sink: &mut S,
     ) -> Result<(), TimelineError<S::Error>> {
         let pair = &mut self.pairs[sender.index()];
-        let Some(&Outgoing { node, segments, class }) = pair.ready.get(&pair.next) else { return Ok(()) };
+        let Some(&Outgoing { node, segments, origin }) = pair.ready.get(&pair.next) else { return Ok(()) };
         let (sequence, first) = (pair.next, pair.gone);
         let count = (segments.frames() - first).min(u64::from(self.plan.fabric.quantum));
         pair.gone += count;
@@ -80,7 +80,7 @@ impl Timeline<'_> {
                 node.planned_start = now;
             }
         }
-        self.transmit(nic, sender, Content::Data { sequence, segments, first, count, class }, false, sink)
+        self.transmit(nic, sender, Content::Data { sequence, segments, first, count, origin }, false, sink)
     }
 
     /// Puts a burst on a NIC's line, and lets it arrive at the other end.

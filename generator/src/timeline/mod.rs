@@ -27,7 +27,7 @@ use traces::graph::{Node, Task, Work};
 use traces::id::{HostId, NicId, NodeId, Rank};
 use traces::unit::Nanos;
 use traces::wire::Psn;
-use traces::wire::segment::{Encapsulation, Segments, Verb};
+use traces::wire::segment::{AckCadence, Encapsulation, Segments, Verb};
 
 pub use burst::{Burst, Content, Direction};
 
@@ -255,8 +255,9 @@ impl<'a> Timeline<'a> {
                     bytes: message.bytes,
                     path_mtu,
                     first: Psn::wrapping(message.first_psn),
+                    acks: AckCadence::default(),
                 };
-                let outgoing = Outgoing { node: id, segments, class: message.origin.class };
+                let outgoing = Outgoing { node: id, segments, origin: message.origin };
                 let pair = &mut self.pairs[message.id.sender.index()];
                 pair.ready.insert(message.id.sequence, outgoing);
                 self.activate(message.id.sender);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use traces::id::NodeId;
 use traces::id::Rank;
-use traces::origin::Class;
+use traces::origin::Origin;
 use traces::unit::Nanos;
 use traces::wire::Psn;
 use traces::wire::segment::Segments;
@@ -35,7 +35,7 @@ pub(super) struct Pair {
 pub(super) struct Outgoing {
     pub(super) node: NodeId,
     pub(super) segments: Segments,
-    pub(super) class: Class,
+    pub(super) origin: Origin,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

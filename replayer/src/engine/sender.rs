@@ -11,7 +11,7 @@ use traces::origin::Class;
 use traces::unit::{Bytes, Nanos};
 use traces::wire::aeth::Syndrome;
 use traces::wire::psn::Psn;
-use traces::wire::segment::{PathMtu, Segment, Segments, Verb};
+use traces::wire::segment::{AckCadence, PathMtu, Segment, Segments, Verb};
 
 use super::setup::Limits;
 
@@ -124,7 +124,13 @@ impl Sender {
     fn append(&mut self, message: Outgoing) {
         let verb = if message.immediate.is_some() { Verb::WriteImmediate } else { Verb::Write };
         let first = self.psn(self.end);
-        let segments = Segments { verb, bytes: message.bytes, path_mtu: self.path_mtu, first };
+        let segments = Segments {
+            verb,
+            bytes: message.bytes,
+            path_mtu: self.path_mtu,
+            first,
+            acks: AckCadence::default(),
+        };
         let start = self.end;
         self.end += segments.frames();
         self.active.push_back(Active { message, segments, start, end: self.end });

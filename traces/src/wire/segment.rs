@@ -60,6 +60,31 @@ pub struct Segments {
     pub path_mtu: PathMtu,
     /// The sequence number of its first frame.
     pub first: Psn,
+    /// Which of its frames ask for an acknowledgement beside the last.
+    pub acks: AckCadence,
+}
+
+/// When frames ask for an acknowledgement. The last frame of a message always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AckCadence {
+    /// Frames within a message.
+    pub between: Between,
+    /// Whether the first frame asks too: HNS, with the first frame of a queue pair.
+    pub opening: bool,
+}
+
+/// Which frames within a message ask for an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Between {
+    /// None.
+    Never,
+    /// Every frame whose sequence number is the last of so many (mlx5: 256).
+    ///
+    /// mlx5 sets `log_ack_req_freq = 8`; whether the NIC counts frames or sequence numbers is not public. By number it
+    /// needs no state and is the same for a frame sent again.
+    Sequence(u32),
+    /// Every so manieth frame since one asked (rxe: 66); messages end by asking, so it is counted within the message.
+    Run(u32),
 }
 
 /// One frame of a message.
@@ -77,7 +102,7 @@ pub struct Segment {
     pub payload: u16,
     /// The pad behind the payload, 0 to 3.
     pub pad: u8,
-    /// Whether it asks for an acknowledgement, see [`ACK_INTERVAL`].
+    /// Whether it asks for an acknowledgement, see [`AckCadence`].
     pub ack_request: bool,
 }
 
@@ -155,6 +180,26 @@ impl Verb {
     }
 }
 
+impl AckCadence {
+    /// Whether the frame at `index` of its message asks, if it does not end it.
+    #[must_use]
+    pub const fn asks(self, index: u64, psn: Psn) -> bool {
+        let between = match self.between {
+            Between::Never => false,
+            Between::Sequence(count) => (psn.value() + 1).is_multiple_of(count),
+            Between::Run(count) => (index + 1).is_multiple_of(count as u64),
+        };
+        between || (self.opening && index == 0)
+    }
+}
+
+impl Default for AckCadence {
+    /// mlx5's.
+    fn default() -> Self {
+        Self { between: Between::Sequence(256), opening: false }
+    }
+}
+
 impl Segments {
     /// How many frames it takes: at least one.
     #[must_use]
@@ -184,7 +229,7 @@ impl Segments {
             offset,
             payload,
             pad: pad(usize::from(payload)),
-            ack_request: place.ends() || asks_in_between(psn),
+            ack_request: place.ends() || self.acks.asks(index, psn),
         })
     }
 
@@ -264,19 +309,6 @@ pub const fn pad(payload: usize) -> u8 {
     }
 }
 
-/// Whether a frame that does not end its message asks for an acknowledgement, see [`ACK_INTERVAL`].
-#[must_use]
-pub const fn asks_in_between(psn: Psn) -> bool {
-    (psn.value() + 1).is_multiple_of(ACK_INTERVAL)
-}
-
-/// A queue pair asks for an acknowledgement with the last frame of each message, and with every frame whose
-/// sequence number is the last of 256.
-///
-/// mlx5 sets `log_ack_req_freq = 8`; whether the NIC counts frames or sequence numbers is not public. By
-/// number it needs no state and is the same for a frame sent again.
-pub const ACK_INTERVAL: u32 = 256;
-
 /// The least bytes of an Ethernet frame without FCS.
 pub const ETHERNET_MINIMUM: usize = 60;
 
@@ -314,7 +346,13 @@ mod tests {
     const V4: Encapsulation = Encapsulation { ip: IpVersion::V4, vlan: false };
 
     fn message(verb: Verb, bytes: u64, path_mtu: PathMtu, first: u32) -> Segments {
-        Segments { verb, bytes: Bytes(bytes), path_mtu, first: Psn::wrapping(first) }
+        Segments {
+            verb,
+            bytes: Bytes(bytes),
+            path_mtu,
+            first: Psn::wrapping(first),
+            acks: AckCadence::default(),
+        }
     }
 
     #[test]
