@@ -43,6 +43,8 @@ pub enum Verb {
     Send,
     /// SEND with immediate data.
     SendImmediate,
+    /// SEND that ends a key of the receiver's memory when it is complete.
+    SendInvalidate,
     /// RDMA WRITE.
     Write,
     /// RDMA WRITE with immediate data: NCCL's data messages.
@@ -148,10 +150,20 @@ impl PathMtu {
 }
 
 impl Verb {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Send, Self::SendImmediate, Self::SendInvalidate, Self::Write, Self::WriteImmediate];
+
     /// Whether immediate data come with the last frame.
     #[must_use]
     pub const fn has_immediate(self) -> bool {
         matches!(self, Self::SendImmediate | Self::WriteImmediate)
+    }
+
+    /// Whether the last frame names a key of the receiver that ends with the message.
+    #[must_use]
+    pub const fn has_invalidate(self) -> bool {
+        matches!(self, Self::SendInvalidate)
     }
 
     /// Whether the first frame names the peer's memory.
@@ -164,12 +176,14 @@ impl Verb {
     #[must_use]
     pub const fn opcode(self, place: Place) -> Opcode {
         match (self, place) {
-            (Self::Send | Self::SendImmediate, Place::First) => Opcode::SendFirst,
-            (Self::Send | Self::SendImmediate, Place::Middle) => Opcode::SendMiddle,
+            (Self::Send | Self::SendImmediate | Self::SendInvalidate, Place::First) => Opcode::SendFirst,
+            (Self::Send | Self::SendImmediate | Self::SendInvalidate, Place::Middle) => Opcode::SendMiddle,
             (Self::Send, Place::Last) => Opcode::SendLast,
             (Self::Send, Place::Only) => Opcode::SendOnly,
             (Self::SendImmediate, Place::Last) => Opcode::SendLastImmediate,
             (Self::SendImmediate, Place::Only) => Opcode::SendOnlyImmediate,
+            (Self::SendInvalidate, Place::Last) => Opcode::SendLastInvalidate,
+            (Self::SendInvalidate, Place::Only) => Opcode::SendOnlyInvalidate,
             (Self::Write | Self::WriteImmediate, Place::First) => Opcode::WriteFirst,
             (Self::Write | Self::WriteImmediate, Place::Middle) => Opcode::WriteMiddle,
             (Self::Write, Place::Last) => Opcode::WriteLast,
@@ -332,7 +346,7 @@ impl fmt::Display for PathMtu {
     }
 }
 
-const fn low_32(value: u64) -> u32 {
+pub(super) const fn low_32(value: u64) -> u32 {
     let [_, _, _, _, a, b, c, d] = value.to_be_bytes();
     u32::from_be_bytes([a, b, c, d])
 }
@@ -369,6 +383,19 @@ mod tests {
         assert!(frames.iter().map(|frame| (frame.payload, frame.pad)).eq([(1024, 0), (1024, 0), (513, 3)]));
         // 0xffffff is the last of its 256.
         assert!(frames.iter().map(|frame| frame.ack_request).eq([true, false, true]));
+    }
+
+    #[test]
+    fn what_comes_with_a_message_comes_with_its_last_frame() {
+        for verb in Verb::ALL {
+            for place in [Place::First, Place::Middle, Place::Last, Place::Only] {
+                let shape = verb.opcode(place).shape();
+                assert_eq!(shape.place, place);
+                assert_eq!(shape.immediate, verb.has_immediate() && place.ends(), "{verb:?} {place:?}");
+                assert_eq!(shape.invalidate, verb.has_invalidate() && place.ends(), "{verb:?} {place:?}");
+                assert_eq!(shape.reth, verb.is_write() && place.starts(), "{verb:?} {place:?}");
+            }
+        }
     }
 
     #[test]
@@ -415,7 +442,7 @@ mod tests {
 
     prop_compose! {
         fn messages()(
-            verb in prop::sample::select(vec![Verb::Send, Verb::SendImmediate, Verb::Write, Verb::WriteImmediate]),
+            verb in prop::sample::select(Verb::ALL.to_vec()),
             bytes in 0..20_000_u64, mtu in prop::sample::select(PathMtu::ALL.to_vec()), first: u32,
         ) -> Segments {
             message(verb, bytes, mtu, first)
