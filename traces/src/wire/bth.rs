@@ -50,6 +50,8 @@ impl Bth {
     pub const FECN: u8 = 0x80;
     /// BECN in [`Self::congestion`].
     pub const BECN: u8 = 0x40;
+    /// What a congestion notification carries: sixteen reserved bytes.
+    pub const NOTIFICATION_PAYLOAD: [u8; 16] = [0; 16];
 
     /// A header as ConnectX sends it: default partition, M set, no acknowledgement asked for, no pad.
     #[must_use]
@@ -66,6 +68,17 @@ impl Bth {
             ack_request: false,
             reserved: 0,
             psn,
+        }
+    }
+
+    /// A congestion notification (CNP; IBTA vol. 1, annex A17.9.3) to the queue pair that sends too fast: BECN set,
+    /// nothing else but the partition. [`Self::NOTIFICATION_PAYLOAD`] follows it.
+    #[must_use]
+    pub const fn notification(sender: Qpn) -> Self {
+        Self {
+            migrated: false,
+            congestion: Self::BECN,
+            ..Self::new(Opcode::CongestionNotification, sender, Psn::ZERO)
         }
     }
 
@@ -131,6 +144,7 @@ mod tests {
         assert_eq!(bth.destination.value(), 0x118);
         assert!(!bth.migrated && !bth.ack_request);
         assert_eq!(bth.to_bytes(), CNP);
+        assert_eq!(Bth::notification(Qpn::for_data(0x118).unwrap()), bth);
     }
 
     #[test]

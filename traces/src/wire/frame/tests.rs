@@ -1,5 +1,7 @@
+use std::net::Ipv4Addr;
+
 use crate::wire::samples::{bytes, nccl};
-use crate::wire::{Immediate, RemoteKey, Reth};
+use crate::wire::{Ecn, Immediate, Qpn, RemoteKey, Reth};
 
 use super::*;
 
@@ -48,4 +50,41 @@ fn what_does_not_fit_is_refused() {
     let mut unknown = nccl(Opcode::WriteMiddle, 0, Extensions::default(), &[]);
     unknown.bth.opcode = 0x3f;
     assert_eq!(unknown.emit(&mut Vec::new()), Err(FrameError::Opcode(0x3f)));
+}
+
+/// A whole frame of a ConnectX-4 Lx (scapy, `test/contrib/roce.uts`).
+#[test]
+fn a_captured_congestion_notification_comes_back_bit_for_bit() {
+    let captured: &[&[u8]] = &[
+        &[0xe4, 0x1d, 0x2d, 0xab, 0x2b, 0xc2, 0x7c, 0xfe, 0x90, 0x64, 0x3b, 0x32, 0x08, 0x00],
+        &[0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61],
+        &[0x0a, 0x00, 0x11, 0x01, 0x0a, 0x00, 0x12, 0x01],
+        &[0x00, 0x00, 0x12, 0xb7, 0x00, 0x28, 0x00, 0x00],
+        &[0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x01, 0x18, 0x00, 0x00, 0x00, 0x00],
+        &[0; 16],
+        &[0x82, 0xfd, 0x00, 0x2a],
+    ];
+    let frame = Frame {
+        link: Link {
+            source: "7c:fe:90:64:3b:32".parse().unwrap(),
+            destination: "e4:1d:2d:ab:2b:c2".parse().unwrap(),
+            vlan: None,
+        },
+        network: Network {
+            ip: Ip::V4 {
+                source: Ipv4Addr::new(10, 0, 17, 1),
+                destination: Ipv4Addr::new(10, 0, 18, 1),
+                identification: 0x718c,
+                dont_fragment: true,
+            },
+            dscp: 48,
+            ecn: Ecn::Capable0,
+            ttl: 64,
+        },
+        source_port: 0,
+        bth: Bth::notification(Qpn::for_data(0x118).unwrap()),
+        extensions: Extensions::default(),
+        payload: &Bth::NOTIFICATION_PAYLOAD,
+    };
+    assert_eq!(bytes(&frame), captured.concat());
 }
