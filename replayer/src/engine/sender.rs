@@ -194,9 +194,10 @@ impl Sender {
             },
             // The peer is alive but wants time: the time-out sends again.
             Syndrome::ReceiverNotReady(_) | Syndrome::Other(_) => Answered::Old,
-            Syndrome::InvalidRequest | Syndrome::RemoteAccess | Syndrome::RemoteOperational => {
-                Answered::Refused
-            }
+            Syndrome::InvalidRequest
+            | Syndrome::RemoteAccess
+            | Syndrome::RemoteOperational
+            | Syndrome::InvalidDomain => Answered::Refused,
         }
     }
 

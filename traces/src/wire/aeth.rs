@@ -1,6 +1,10 @@
 //! The acknowledge extended transport header: what the responder says about a sequence number.
 
+use std::fmt;
+
+use super::credits::Credits;
 use super::psn::Psn;
+use super::timer::RnrTimer;
 
 /// The acknowledge extended transport header (IBTA vol. 1, 9.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,18 +18,21 @@ pub struct Aeth {
 /// What a syndrome means (IBTA vol. 1, 9.7.5.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
-    /// All well up to this sequence number, with a credit code 0 to 31; 31 says that credits are not counted.
+    /// All well up to this sequence number, with a code of [`Credits`], 0 to 31; 31 says that none are counted.
     Ack(u8),
-    /// The receiver was not ready; the code 0 to 31 says how long to wait.
+    /// No receive was posted for the message that starts at this sequence number (RNR NAK); the code of an
+    /// [`RnrTimer`], 0 to 31, says how long to wait before it is sent again.
     ReceiverNotReady(u8),
-    /// A frame is missing: the sequence number is the one expected.
+    /// NAK 0: a frame is missing, and the sequence number is the one expected. Everything is sent again from it.
     SequenceError,
-    /// The request cannot be served.
+    /// NAK 1: the request cannot be served: an opcode out of place, a wrong length, a receive that is too small.
     InvalidRequest,
-    /// The memory may not be used.
+    /// NAK 2: the memory may not be used: a wrong key, bounds or rights.
     RemoteAccess,
-    /// The responder broke.
+    /// NAK 3: the responder broke before it could complete the request.
     RemoteOperational,
+    /// NAK 4: no such domain; only reliable datagrams, which no NIC has, could ask for it.
+    InvalidDomain,
     /// Reserved by the specification, or a vendor's.
     Other(u8),
 }
@@ -65,6 +72,18 @@ impl Syndrome {
     /// An acknowledgement whose sender does not count credits: rxe's, and that of shared receive queues.
     pub const UNLIMITED: Self = Self::Ack(0x1f);
 
+    /// An acknowledgement that grants these credits.
+    #[must_use]
+    pub const fn ack(credits: Credits) -> Self {
+        Self::Ack(credits.code())
+    }
+
+    /// An RNR NAK: the requester is to wait this long.
+    #[must_use]
+    pub const fn not_ready(timer: RnrTimer) -> Self {
+        Self::ReceiverNotReady(timer.code())
+    }
+
     /// The meaning of a byte.
     #[must_use]
     pub const fn from_byte(byte: u8) -> Self {
@@ -75,6 +94,7 @@ impl Syndrome {
             0x61 => Self::InvalidRequest,
             0x62 => Self::RemoteAccess,
             0x63 => Self::RemoteOperational,
+            0x64 => Self::InvalidDomain,
             _ => Self::Other(byte),
         }
     }
@@ -89,6 +109,7 @@ impl Syndrome {
             Self::InvalidRequest => 0x61,
             Self::RemoteAccess => 0x62,
             Self::RemoteOperational => 0x63,
+            Self::InvalidDomain => 0x64,
             Self::Other(byte) => byte,
         }
     }
@@ -97,6 +118,48 @@ impl Syndrome {
     #[must_use]
     pub const fn is_ack(self) -> bool {
         matches!(self, Self::Ack(_))
+    }
+
+    /// Whether the connection ends with it: no retry helps.
+    #[must_use]
+    pub const fn is_fatal(self) -> bool {
+        matches!(
+            self,
+            Self::InvalidRequest | Self::RemoteAccess | Self::RemoteOperational | Self::InvalidDomain
+        )
+    }
+
+    /// The credits that an acknowledgement grants.
+    #[must_use]
+    pub const fn credits(self) -> Option<Credits> {
+        match self {
+            Self::Ack(code) => Some(Credits::from_low_bits(code)),
+            _ => None,
+        }
+    }
+
+    /// How long an RNR NAK asks to wait.
+    #[must_use]
+    pub const fn timer(self) -> Option<RnrTimer> {
+        match self {
+            Self::ReceiverNotReady(code) => Some(RnrTimer::from_low_bits(code)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Syndrome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Ack(code) => write!(f, "ACK, {}", Credits::from_low_bits(code)),
+            Self::ReceiverNotReady(code) => write!(f, "RNR NAK, {}", RnrTimer::from_low_bits(code)),
+            Self::SequenceError => f.pad("NAK, PSN sequence error"),
+            Self::InvalidRequest => f.pad("NAK, invalid request"),
+            Self::RemoteAccess => f.pad("NAK, remote access error"),
+            Self::RemoteOperational => f.pad("NAK, remote operational error"),
+            Self::InvalidDomain => f.pad("NAK, invalid RD request"),
+            Self::Other(byte) => write!(f, "reserved syndrome 0x{byte:02x}"),
+        }
     }
 }
 
@@ -109,6 +172,37 @@ mod tests {
         for byte in 0..=u8::MAX {
             assert_eq!(Syndrome::from_byte(byte).byte(), byte);
         }
+    }
+
+    #[test]
+    fn a_syndrome_says_what_it_means() {
+        for (byte, text) in [
+            (0x00, "ACK, 0 credits"),
+            (0x05, "ACK, 6 credits"),
+            (0x1f, "ACK, credits not counted"),
+            (0x2c, "RNR NAK, wait 640us"),
+            (0x60, "NAK, PSN sequence error"),
+            (0x61, "NAK, invalid request"),
+            (0x62, "NAK, remote access error"),
+            (0x63, "NAK, remote operational error"),
+            (0x64, "NAK, invalid RD request"),
+            (0x65, "reserved syndrome 0x65"),
+            (0x9f, "reserved syndrome 0x9f"),
+        ] {
+            assert_eq!(Syndrome::from_byte(byte).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_syndrome_has_either_credits_or_a_timer_or_neither() {
+        for byte in 0..=u8::MAX {
+            let syndrome = Syndrome::from_byte(byte);
+            assert_eq!(syndrome.credits().map(Syndrome::ack), syndrome.is_ack().then_some(syndrome));
+            assert!(!(syndrome.credits().is_some() && syndrome.timer().is_some()));
+            assert!(syndrome.timer().is_none_or(|timer| Syndrome::not_ready(timer) == syndrome));
+            assert_eq!(syndrome.is_fatal(), (0x61..=0x64).contains(&byte));
+        }
+        assert_eq!(Syndrome::not_ready(RnrTimer::NCCL).byte(), 0x2c);
     }
 
     #[test]
