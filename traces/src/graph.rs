@@ -97,6 +97,8 @@ pub struct Message {
     pub receiver: QueuePairId,
     /// Its payload. Zero is a message too.
     pub bytes: Bytes,
+    /// Where its payload stands in the buffer that the operation is about: what an all-reduce sums, what a send hands over.
+    pub offset: Bytes,
     /// The immediate value that its last frame carries.
     pub immediate: Option<u32>,
     /// The packet sequence number of its first frame, 24 bits.

@@ -65,6 +65,17 @@ impl RingAllReduce {
     /// The bytes of a message: slice `slice` of what `position` sends in step `step` of loop `round`.
     #[must_use]
     pub fn message(&self, channel: usize, round: u64, step: u64, slice: usize, position: u64) -> Bytes {
+        self.piece(channel, round, step, slice, position).1
+    }
+
+    /// Where that message's bytes stand in the buffer, from its beginning; an empty message stands where its chunk ends.
+    #[must_use]
+    pub fn offset(&self, channel: usize, round: u64, step: u64, slice: usize, position: u64) -> Bytes {
+        self.piece(channel, round, step, slice, position).0
+    }
+
+    /// Where a message's bytes stand in the buffer, and how many they are.
+    fn piece(&self, channel: usize, round: u64, step: u64, slice: usize, position: u64) -> (Bytes, Bytes) {
         let whole = self.members * self.most_chunk();
         let left = self.elements(channel).saturating_sub(round * whole);
         let chunk = if left >= whole {
@@ -72,12 +83,14 @@ impl RingAllReduce {
         } else {
             left.div_ceil(self.members).next_multiple_of((16 / self.element).max(1))
         };
-        let place = self.chunk_sent(position, step);
-        let length = left.saturating_sub(place * chunk).min(chunk);
+        let chunk_at = (self.chunk_sent(position, step) * chunk).min(left);
+        let length = (left - chunk_at).min(chunk);
         // NCCL keeps slices from getting small: at least 1/32 of two steps of 512 KiB.
         let most = (length.div_ceil(16 * 2) * 16).max(2 * STEP / self.element / 32);
-        let before = if slice == 0 { 0 } else { most };
-        Bytes(length.saturating_sub(before).min(most) * self.element)
+        let before = if slice == 0 { 0 } else { most.min(length) };
+        let channel_at: u64 = self.channels.iter().take(channel).sum();
+        let at = channel_at + (round * whole).min(self.elements(channel)) + chunk_at + before;
+        (Bytes(at * self.element), Bytes((length - before).min(most) * self.element))
     }
 
     /// What position `position` sends on a channel: 2 T minus the chunks that it does not pass on, its own and its
@@ -225,7 +238,47 @@ mod tests {
         assert_eq!(RingAllReduce::new(4, Bytes(0), 4, 4).channels(), 0);
     }
 
+    #[test]
+    fn a_message_stands_where_its_channel_chunk_and_slice_do() {
+        // Two channels of 32 KiB among four members: chunks of 8 KiB, one slice each (at least 32 KiB a slice).
+        let ring = RingAllReduce::new(4, Bytes(65_536), 4, 2);
+        assert_eq!((ring.channels(), ring.channel_bytes(0)), (2, Bytes(32_768)));
+        // Position 3 starts with chunk 2, and passes on chunk 1 in the next step.
+        assert_eq!((ring.offset(0, 0, 0, 0, 3), ring.message(0, 0, 0, 0, 3)), (Bytes(16_384), Bytes(8192)));
+        assert_eq!(ring.offset(0, 0, 1, 0, 3), Bytes(8192));
+        assert_eq!((ring.offset(0, 0, 1, 1, 3), ring.message(0, 0, 1, 1, 3)), (Bytes(16_384), Bytes(0)));
+        assert_eq!(ring.offset(1, 0, 0, 0, 3), Bytes(32_768 + 16_384));
+    }
+
     proptest::proptest! {
+        #[test]
+        fn what_all_positions_send_in_a_step_tiles_the_channel(
+            members in 2..12_u32, payload in 0..30_000_000_u64, channels in 1..8_u32,
+            element in proptest::sample::select(vec![1_u64, 2, 4, 8]), step in 0..22_u64,
+        ) {
+            let ring = RingAllReduce::new(members, Bytes(payload), element, channels);
+            let step = step % ring.steps();
+            let mut end = 0;
+            for channel in 0..ring.channels() {
+                let mut pieces: Vec<_> = (0..ring.loops(channel))
+                    .flat_map(|round| (0..u64::from(members)).map(move |position| (round, position)))
+                    .flat_map(|(round, position)| (0..SLICES).map(move |slice| (round, slice, position)))
+                    .map(|(round, slice, position)| {
+                        let at = |law: fn(&RingAllReduce, usize, u64, u64, usize, u64) -> Bytes| {
+                            law(&ring, channel, round, step, slice, position).0
+                        };
+                        (at(RingAllReduce::offset), at(RingAllReduce::message))
+                    })
+                    .collect();
+                pieces.sort_unstable();
+                for (offset, bytes) in pieces {
+                    proptest::prop_assert_eq!(offset, end);
+                    end += bytes;
+                }
+            }
+            proptest::prop_assert_eq!(end, payload);
+        }
+
         #[test]
         fn channels_share_the_payload_and_an_edge_carries_twice_less_two_chunks(
             members in 2..16_u32, payload in 0..40_000_000_u64, channels in 1..20_u32,

@@ -99,6 +99,12 @@ impl Train {
         Bytes(self.length(part).saturating_sub(index * self.message).min(self.message))
     }
 
+    /// Where the bytes of a message of a part stand in the buffer, from its beginning.
+    #[must_use]
+    pub fn offset(&self, part: u64, index: u64) -> Bytes {
+        Bytes((part * self.part).min(self.bytes) + (index * self.message).min(self.length(part)))
+    }
+
     fn length(&self, part: u64) -> u64 {
         self.bytes.saturating_sub(part * self.part).min(self.part)
     }
@@ -169,16 +175,19 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn messages_add_up_and_no_channel_has_two_parts(
+        fn messages_tile_the_buffer_and_no_channel_has_two_parts(
             bytes in 0..50_000_000_u64, members in 2..64_u32, channels in 1..65_u32, gigabits in 1..800_u64,
         ) {
             let link = BitRate::new(gigabits * 1_000_000_000).unwrap();
             let train = Train::new(Bytes(bytes), members / 2, TrainChannels::new(members, link, channels));
-            let sum: u64 = (0..train.parts())
-                .flat_map(|part| (0..train.messages(part)).map(move |index| (part, index)))
-                .map(|(part, index)| train.message(part, index).0)
-                .sum();
-            proptest::prop_assert_eq!(sum, bytes);
+            let mut end = 0;
+            for part in 0..train.parts() {
+                for index in 0..train.messages(part) {
+                    proptest::prop_assert_eq!(train.offset(part, index).0, end);
+                    end += train.message(part, index).0;
+                }
+            }
+            proptest::prop_assert_eq!(end, bytes);
             let mut used: Vec<_> = (0..train.parts()).map(|part| train.channel(part)).collect();
             proptest::prop_assert!(used.iter().all(|&channel| channel < u64::from(channels)));
             used.sort_unstable();

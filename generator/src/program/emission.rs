@@ -3,11 +3,9 @@
 use std::collections::VecDeque;
 
 use traces::id::{NodeId, QueuePairId, Rank};
-use traces::origin::Origin;
-use traces::unit::Bytes;
 
 use super::Places;
-use super::pen::{Pen, part_of};
+use super::pen::{Pen, Piece, part_of};
 use crate::collective::ring::SLICES;
 use crate::collective::{RING_WINDOW, RingAllReduce};
 use crate::schedule::Operation;
@@ -129,19 +127,19 @@ impl Emission {
 
     /// What the member before sends in this step, if it comes from elsewhere.
     fn receive(&mut self, member: usize, channel: usize, slice: usize, pen: &mut Pen<'_, '_>) {
-        let (bytes, origin) = self.message(member, channel, slice, Edge::In);
+        let piece = self.message(member, channel, slice, Edge::In);
         let member = &mut self.members[member];
         let Neighbour::Away(pairs) = &member.previous else { return };
         let lane = &mut member.lanes[channel];
         let before = lane.arriving.iter().flatten().next_back().copied().or(lane.last);
         let after = before.map_or_else(|| member.start.clone(), |before| vec![before]);
-        let node = pen.receive_message(member.rank, after, pairs[channel], bytes, origin);
+        let node = pen.receive_message(member.rank, after, pairs[channel], piece);
         lane.arriving[slice] = Some(node);
     }
 
     /// What the member sends in this step.
     fn send(&mut self, index: usize, channel: usize, slice: usize, pen: &mut Pen<'_, '_>) {
-        let (bytes, origin) = self.message(index, channel, slice, Edge::Out);
+        let piece = self.message(index, channel, slice, Edge::Out);
         let member = &mut self.members[index];
         let lane = &mut member.lanes[channel];
         let data = if self.step == 0 { lane.last } else { lane.data[slice] };
@@ -151,7 +149,7 @@ impl Emission {
                 if lane.window.len() == RING_WINDOW {
                     after.extend(lane.window.pop_front());
                 }
-                let node = pen.send_message(member.rank, after, pairs[channel], bytes, origin);
+                let node = pen.send_message(member.rank, after, pairs[channel], piece);
                 lane.window.push_back(node);
             }
             &Neighbour::Here(next) => {
@@ -165,24 +163,25 @@ impl Emission {
                         after.extend(&self.members[next].start);
                     }
                 }
-                let node = pen.local(rank, after, bytes, origin);
+                let node = pen.local(rank, after, piece);
                 self.members[index].lanes[channel].window.push_back(node);
                 self.members[next].lanes[channel].arriving[slice] = Some(node);
             }
         }
     }
 
-    /// The bytes and the origin of what a member sends or receives in this step.
-    fn message(&self, member: usize, channel: usize, slice: usize, edge: Edge) -> (Bytes, Origin) {
+    /// What a member sends or receives in this step.
+    fn message(&self, member: usize, channel: usize, slice: usize, edge: Edge) -> Piece {
         let size = u64::from(self.operation.group.size());
         let position = match edge {
             Edge::Out => self.members[member].position,
             Edge::In => (self.members[member].position + size - 1) % size,
         };
         let bytes = self.ring.message(channel, self.round, self.step, slice, position);
+        let offset = self.ring.offset(channel, self.round, self.step, slice, position);
         let step = self.round * self.ring.steps() + self.step;
         let [channel, slice] = [channel, slice].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-        (bytes, part_of(&self.operation, step, channel, slice))
+        Piece { bytes, offset, origin: part_of(&self.operation, step, channel, slice) }
     }
 }
 

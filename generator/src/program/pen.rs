@@ -22,6 +22,15 @@ pub(super) struct Pen<'a, 'b> {
     pub(super) nodes: &'b mut Vec<(HostId, Node)>,
 }
 
+/// What a message or a copy carries: a part of an operation's buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) bytes: Bytes,
+    /// Where it stands in the buffer.
+    pub(super) offset: Bytes,
+    pub(super) origin: Origin,
+}
+
 /// What a queue pair has sent so far, as the programs of both ends count it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
@@ -51,7 +60,8 @@ impl Pen<'_, '_> {
         self.node(rank, after, NodeWork::Join { payload: operation.payload, origin: operation.origin })
     }
 
-    pub(super) fn local(&mut self, rank: Rank, after: Vec<NodeId>, bytes: Bytes, origin: Origin) -> NodeId {
+    pub(super) fn local(&mut self, rank: Rank, after: Vec<NodeId>, piece: Piece) -> NodeId {
+        let Piece { bytes, origin, .. } = piece;
         let duration = self.places.plan.cluster.nvlink.time_of(bytes);
         self.node(rank, after, NodeWork::Local { bytes, duration, origin })
     }
@@ -61,11 +71,10 @@ impl Pen<'_, '_> {
         rank: Rank,
         after: Vec<NodeId>,
         sender: QueuePairId,
-        bytes: Bytes,
-        origin: Origin,
+        piece: Piece,
     ) -> NodeId {
         let counter = &mut self.counters[sender.index()].sender;
-        let message = counter.take(self.places, sender, bytes, origin);
+        let message = counter.take(self.places, sender, piece);
         self.node(rank, after, NodeWork::Send(message))
     }
 
@@ -74,11 +83,10 @@ impl Pen<'_, '_> {
         rank: Rank,
         after: Vec<NodeId>,
         sender: QueuePairId,
-        bytes: Bytes,
-        origin: Origin,
+        piece: Piece,
     ) -> NodeId {
         let counter = &mut self.counters[sender.index()].receiver;
-        let message = counter.take(self.places, sender, bytes, origin);
+        let message = counter.take(self.places, sender, piece);
         self.node(rank, after, NodeWork::Receive(message))
     }
 
@@ -97,8 +105,7 @@ impl Pen<'_, '_> {
         for part in 0..train.parts() {
             let mut window = VecDeque::with_capacity(TRAIN_WINDOW);
             for index in 0..train.messages(part) {
-                let origin = part_of(operation, 0, train.channel(part), index);
-                let bytes = train.message(part, index);
+                let piece = part_of_train(operation, &train, part, index);
                 let sender = self.places.network.between(
                     operation.origin.group,
                     rank,
@@ -109,8 +116,8 @@ impl Pen<'_, '_> {
                 let before = if window.len() == most { window.pop_front() } else { None };
                 let waits = before.map_or_else(|| after.clone(), |before| vec![before]);
                 window.push_back(match sender {
-                    Some(sender) if !inside => self.send_message(rank, waits, sender, bytes, origin),
-                    _ => self.local(rank, waits, bytes, origin),
+                    Some(sender) if !inside => self.send_message(rank, waits, sender, piece),
+                    _ => self.local(rank, waits, piece),
                 });
             }
             ends.extend(&window);
@@ -139,9 +146,9 @@ impl Pen<'_, '_> {
             };
             let mut before: Option<NodeId> = None;
             for index in 0..train.messages(part) {
-                let origin = part_of(operation, 0, train.channel(part), index);
+                let piece = part_of_train(operation, &train, part, index);
                 let waits = before.map_or_else(|| after.clone(), |before| vec![before]);
-                before = Some(self.receive_message(rank, waits, sender, train.message(part, index), origin));
+                before = Some(self.receive_message(rank, waits, sender, piece));
             }
             ends.extend(before);
         }
@@ -160,7 +167,8 @@ impl Pen<'_, '_> {
 
 impl Counter {
     /// The next message of the queue pair `sender`.
-    fn take(&mut self, places: Places<'_>, sender: QueuePairId, bytes: Bytes, origin: Origin) -> Message {
+    fn take(&mut self, places: Places<'_>, sender: QueuePairId, piece: Piece) -> Message {
+        let Piece { bytes, offset, origin } = piece;
         let receiver = places.network.pair(sender).peer;
         let Self { messages, psn } = *self;
         let path_mtu = places.plan.transport.path_mtu;
@@ -171,12 +179,21 @@ impl Counter {
             id: MessageId { sender, sequence: messages },
             receiver,
             bytes,
+            offset,
             // NCCL tells the size by the immediate value.
             immediate: u32::try_from(bytes.0).ok(),
             first_psn: psn.value(),
             address: places.network.pair(receiver).slot_address(messages),
             origin,
         }
+    }
+}
+
+fn part_of_train(operation: &Operation, train: &Train, part: u64, index: u64) -> Piece {
+    Piece {
+        bytes: train.message(part, index),
+        offset: train.offset(part, index),
+        origin: part_of(operation, 0, train.channel(part), index),
     }
 }
 

@@ -143,6 +143,7 @@ impl Ring {
             id: MessageId { sender: QueuePairId(2 * host), sequence: round },
             receiver: QueuePairId(2 * host + 1),
             bytes: Bytes(self.bytes),
+            offset: Bytes(0),
             immediate: None,
             first_psn: (FIRST_PSN + round * frames) % (1 << 24),
             address: 0,

@@ -341,12 +341,14 @@ mod tests {
             any::<Option<u32>>(),
             0..1_u32 << 24,
             any::<u64>(),
+            any::<u64>(),
             origins(),
         )
-            .prop_map(|(id, receiver, bytes, immediate, first_psn, address, origin)| Message {
+            .prop_map(|(id, receiver, bytes, immediate, first_psn, address, offset, origin)| Message {
                 id: MessageId::from_u64(id),
                 receiver: QueuePairId(receiver),
                 bytes: Bytes(bytes),
+                offset: Bytes(offset),
                 immediate,
                 first_psn,
                 address,

@@ -28,6 +28,7 @@ fn nodes() -> Vec<Node> {
         id: MessageId { sender: QueuePairId(9), sequence: 10 },
         receiver: QueuePairId(11),
         bytes: Bytes(12),
+        offset: Bytes(16),
         immediate: Some(13),
         first_psn: 14,
         address: 15,
@@ -87,7 +88,7 @@ fn the_published_schema_knows_every_field_that_is_written() {
         kinds[3],
         format!(
             "node{{id:2,rank:1,after:[2,1],planned_start_ns:100,planned_duration_ns:3,\
-             send{{sender:9,sequence:10,receiver:11,bytes:12,immediate:13,first_psn:14,address:15,{origin}}}}}"
+             send{{sender:9,sequence:10,receiver:11,bytes:12,immediate:13,first_psn:14,address:15,{origin},offset:16}}}}"
         )
     );
     assert_eq!(

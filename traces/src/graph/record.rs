@@ -116,6 +116,8 @@ pub(super) struct MessageRecord {
     address: u64,
     #[prost(message, optional, tag = "8")]
     origin: Option<OriginRecord>,
+    #[prost(uint64, tag = "9")]
+    offset: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -282,6 +284,7 @@ impl From<&Message> for MessageRecord {
             first_psn: message.first_psn,
             address: message.address,
             origin: Some((&message.origin).into()),
+            offset: message.offset.0,
         }
     }
 }
@@ -300,6 +303,7 @@ impl TryFrom<MessageRecord> for Message {
             id: MessageId { sender: QueuePairId(record.sender), sequence: record.sequence },
             receiver: QueuePairId(record.receiver),
             bytes: Bytes(record.bytes),
+            offset: Bytes(record.offset),
             immediate: record.immediate,
             first_psn: record.first_psn,
             address: record.address,

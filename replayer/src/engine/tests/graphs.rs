@@ -138,6 +138,7 @@ fn message(sender: u32, sequence: u32, bytes: u64) -> Message {
         id: MessageId { sender: QueuePairId(sender), sequence },
         receiver: QueuePairId(sender ^ 1),
         bytes: Bytes(bytes),
+        offset: Bytes(0),
         immediate: sequence.is_multiple_of(2).then_some(sequence),
         first_psn: 0,
         address: 0x10_0000,

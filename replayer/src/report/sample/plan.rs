@@ -127,6 +127,7 @@ pub(in crate::report) fn sends(host: HostId) -> Vec<Node> {
                     id: MessageId { sender: QueuePairId(sender), sequence },
                     receiver: QueuePairId(peer(sender)),
                     bytes: Bytes(part.payload_bytes),
+                    offset: Bytes(0),
                     immediate: None,
                     first_psn: 0,
                     address: 0,
