@@ -135,6 +135,7 @@ function graph.each_message(data, take)
     if field == 1 then message.sender = value
     elseif field == 2 then message.sequence = value
     elseif field == 4 then message.bytes = value
+    elseif field == 5 then message.immediate = value
     elseif field == 6 then message.first_psn = value end
   end
   while at <= #data do
@@ -272,16 +273,29 @@ function Trace:load(host)
   end)
   for sender, queue in pairs(found) do
     if order[sender] then table.sort(queue.messages, function(a, b) return a.sequence < b.sequence end) end
-    local at, before
-    for place, message in ipairs(queue.messages) do
-      at = before and at + (message.first_psn - before) % CIRCLE or message.first_psn
-      before = message.first_psn
-      message.frames = math.max(1, math.ceil(message.bytes / self.path_mtu))
-      queue.first[place] = at
-    end
+    self:lay_out(queue)
     self.queues[sender] = self.queues[sender] or queue
   end
   self.data[host.id] = data
+end
+
+-- NCCL_IB_AR_THRESHOLD: with adaptive routing, the immediate value of longer messages goes in a frame of its own behind them.
+local ADAPTIVE_THRESHOLD = 8192
+
+-- Where the messages of a queue stand on the line of sequence numbers, which go around, and how many frames each has.
+function Trace:lay_out(queue)
+  local messages, apart = queue.messages, false
+  for place, message in ipairs(messages) do
+    local before = messages[place - 1]
+    local first = before and queue.first[place - 1] + (message.first_psn - before.first_psn) % CIRCLE or message.first_psn
+    queue.first[place] = first
+    message.frames = math.max(1, math.ceil(message.bytes / self.path_mtu))
+    if before and first - queue.first[place - 1] == before.frames + 1 then
+      before.frames, apart = before.frames + 1, true
+    end
+  end
+  local last = messages[#messages]
+  if apart and (last.immediate or last.bytes) > ADAPTIVE_THRESHOLD then last.frames = last.frames + 1 end
 end
 
 -- The messages that a queue pair sends: they stand in the graphs of both ends.
@@ -307,6 +321,42 @@ local function described(queue, place)
     message.source = "trace"
   end
   return message
+end
+
+-- The queue pairs that share the connection of a sending one, in order. In a pipeline two ranks have one connection each way:
+-- those that send no data are the other one's ends.
+local function connection(trace, sender)
+  local function name(pair)
+    return table.concat({ pair.group, pair.channel, pair.nic.id, pair.rank, pair.peer.nic.id, pair.peer.rank }, " ")
+  end
+  if not trace.connections then
+    trace.connections = {}
+    for _, pair in ipairs(trace.manifest.queue_pairs) do
+      local known = trace.connections[name(pair)] or {}
+      known[#known + 1], trace.connections[name(pair)] = pair, known
+    end
+  end
+  local known = trace.connections[name(sender)]
+  if not known.sending then
+    known.sending = {}
+    for _, pair in ipairs(known) do
+      if trace:queue(pair) then table.insert(known.sending, pair) end
+    end
+  end
+  return known.sending
+end
+
+-- The message that a clear-to-send write to a queue pair is for: the index counts the messages of its connection from 1, which
+-- its queue pairs take in turn, or share. The address decides.
+local function cleared(trace, sender, index, address)
+  local ends, number = connection(trace, sender), index - 1
+  if #ends == 0 then return nil end
+  for _, choice in ipairs { { ends[number % #ends + 1], math.floor(number / #ends) }, { sender, number } } do
+    local queue = trace:queue(choice[1])
+    local place = queue and choice[2] - queue.messages[1].sequence + 1
+    local message = queue and queue.messages[place] and described(queue, place)
+    if message and message.address == address then return message end
+  end
 end
 
 -- Where the trace is, if the preference does not say: beside a capture named on the command line (Linux shows it to the program).
@@ -417,7 +467,7 @@ local capture -- what is known of the open file
 
 -- Flows are kept apart by interface: a file may hold one frame twice, where it left and where it arrived.
 local function new_capture()
-  capture = { flows = {}, by_port = {}, sights = {}, frame = {}, notes = {} }
+  capture = { flows = {}, by_port = {}, cleared = {}, sights = {}, frame = {}, notes = {} }
 end
 
 -- The flow to which a frame belongs.
@@ -523,7 +573,7 @@ local function sequence(flow, header, note)
     -- A READ request takes as many numbers as its response has frames; the path MTU says how many.
     if header.operation == 0x0c then
       local mtu = capture.trace and capture.trace.path_mtu
-      local frames = math.max(1, math.ceil(header.dma_length / (mtu or 256)))
+      local frames = math.max(1, math.ceil((header.dma_length or 0) / (mtu or 256)))
       if mtu then flow.next = place + frames else flow.slack = frames - 1 end
     end
   end
@@ -606,12 +656,13 @@ end
 -- The four bytes that should end a frame, as Wireshark shows them, or nothing if the frame was cut.
 local function invariant_crc(tvb, header)
   local stop = header.stop
-  if not header.ip or tvb:len() < stop then return nil end
+  if not header.ip or tvb:len() < stop or stop < header.bth + 16 then return nil end
   local datagram = tvb:raw(header.ip, stop - 4 - header.ip)
   local udp = header.udp - header.ip -- bytes before the UDP header
   local network
   if udp == 20 then
-    network = datagram:sub(1, 1) .. "\255" .. datagram:sub(3, 8) .. "\255" .. datagram:sub(10, 10) .. "\255\255" .. datagram:sub(13, 20)
+    network = datagram:sub(1, 1) .. "\255" .. datagram:sub(3, 8) .. "\255" .. datagram:sub(10, 10) .. "\255\255"
+      .. datagram:sub(13, 20)
   else
     network = "\111\255\255\255" .. datagram:sub(5, 7) .. "\255" .. datagram:sub(9, 40)
   end
@@ -634,6 +685,7 @@ local function declare(name, make, ...)
 end
 
 declare("kind", ProtoField.string, "Kind", base.NONE, "What the frame does in its conversation")
+declare("opcode", ProtoField.string, "Opcode", base.NONE, "In short")
 declare("rank", ProtoField.uint32, "Rank", base.DEC, nil, nil, "The rank that sends the frame")
 declare("peer_rank", ProtoField.uint32, "Peer rank", base.DEC, nil, nil, "The rank that the frame goes to")
 declare("host", ProtoField.string, "Host")
@@ -665,7 +717,8 @@ declare("acknowledges", ProtoField.framenum, "Acknowledges message that ends in"
 declare("acknowledged_in", ProtoField.framenum, "Acknowledged in", base.NONE)
 declare("acknowledged_after", ProtoField.relative_time, "Time since the message's last frame")
 declare("source", ProtoField.string, "Known from", base.NONE, "trace, comment or capture")
-declare("retransmission", ProtoField.bool, "Retransmission", base.NONE, nil, nil, "Its sequence number was sent before, or asked for")
+declare("retransmission", ProtoField.bool, "Retransmission", base.NONE, nil, nil,
+  "Its sequence number was sent before, or asked for")
 declare("out_of_order", ProtoField.bool, "Out of order")
 declare("gap", ProtoField.uint32, "Frames missing before this one")
 declare("duplicate_ack", ProtoField.bool, "Duplicate acknowledgement")
@@ -692,16 +745,18 @@ declare("problem", ProtoField.string, "Problem")
 
 tokenwire.fields = field
 
+local function remark(name, text, group, severity)
+  return ProtoExpert.new("tokenwire.expert." .. name, text, expert.group[group], expert.severity[severity])
+end
+
 local note_expert = {
-  retransmission = ProtoExpert.new("tokenwire.expert.retransmission", "Retransmission", expert.group.SEQUENCE, expert.severity.NOTE),
-  out_of_order = ProtoExpert.new("tokenwire.expert.out_of_order", "Out of order", expert.group.SEQUENCE, expert.severity.NOTE),
-  gap = ProtoExpert.new("tokenwire.expert.gap", "Frames are missing before this one", expert.group.SEQUENCE, expert.severity.WARN),
-  duplicate_ack = ProtoExpert.new("tokenwire.expert.duplicate_ack", "Duplicate acknowledgement", expert.group.SEQUENCE, expert.severity.NOTE),
+  retransmission = remark("retransmission", "Retransmission", "SEQUENCE", "NOTE"),
+  out_of_order = remark("out_of_order", "Out of order", "SEQUENCE", "NOTE"),
+  gap = remark("gap", "Frames are missing before this one", "SEQUENCE", "WARN"),
+  duplicate_ack = remark("duplicate_ack", "Duplicate acknowledgement", "SEQUENCE", "NOTE"),
 }
-local icrc_expert =
-  ProtoExpert.new("tokenwire.expert.icrc", "Invariant CRC is wrong", expert.group.CHECKSUM, expert.severity.ERROR)
-local problem_expert =
-  ProtoExpert.new("tokenwire.expert.problem", "The trace folder cannot be used", expert.group.UNDECODED, expert.severity.WARN)
+local icrc_expert = remark("icrc", "Invariant CRC is wrong", "CHECKSUM", "ERROR")
+local problem_expert = remark("problem", "The trace folder cannot be used", "UNDECODED", "WARN")
 tokenwire.experts = {
   note_expert.retransmission, note_expert.out_of_order, note_expert.gap, note_expert.duplicate_ack, icrc_expert, problem_expert,
 }
@@ -775,7 +830,7 @@ local function kind_of(header, cts)
   if header.qpn <= 1 then return "management" end
   if not operation then return "other" end
   if operation == 0x11 then
-    local what = math.floor(header.syndrome / 32)
+    local what = math.floor((header.syndrome or 0) / 32)
     return what == 0 and "acknowledgement" or what == 1 and "rnr_nak" or "nak"
   end
   if ANSWERS[operation] then return ANSWERS[operation] end
@@ -844,13 +899,11 @@ local function study(tvb, pinfo, header, kind, cts)
       if frame == message.frames then sight.last_in, sight.last_at = number, now end
     end
     if cts then
-      flow.cleared = flow.cleared or {}
-      flow.cleared[tostring(cts(0, 8):le_uint64())] = number
-    elseif kind == "data" and HAS_RETH[header.operation] then
-      local other = answered(flow, header)
-      if other and other.cleared then
-        note.cleared_in = other.cleared[tostring(tvb(header.bth + 12, 8):uint64())]
-      end
+      capture.cleared[header.interface .. header.target .. tostring(cts(0, 8):le_uint64())] = number
+      local why = flow.receiver and cleared(capture.trace, flow.receiver, cts(56, 4):le_uint(), cts(0, 8):le_uint64():tonumber())
+      if why then sight, frame = { message = why }, nil end
+    elseif kind == "data" and header.dma_length and header.source then
+      note.cleared_in = capture.cleared[header.interface .. header.source .. tostring(tvb(header.bth + 12, 8):uint64())]
     end
   end
   capture.sights[number], capture.frame[number] = sight, frame
@@ -878,7 +931,7 @@ local function summary(message)
 end
 
 local WHY = {}
-for _, name in ipairs { "step", "microbatch", "layer", "phase", "class", "operation", "group", "instance", "collective_step", "channel", "slice" } do
+for _, name in ipairs(ORIGIN) do
   WHY[#WHY + 1] = { name, field[name] }
 end
 
@@ -927,7 +980,7 @@ local function show_message(tree, sight, frame)
   end
   if message.bytes then put(tree, field.message_bytes, message.bytes) end
   if message.frames then put(tree, field.message_frames, message.frames) end
-  put(tree, field.message_frame, frame)
+  if frame then put(tree, field.message_frame, frame) end
   if sight.first_in then put(tree, field.message_first_in, sight.first_in) end
   if sight.last_in then put(tree, field.message_last_in, sight.last_in) end
   if sight.first_at and sight.last_at then put(tree, field.message_duration, relative(sight.last_at - sight.first_at)) end
@@ -991,6 +1044,32 @@ local function show_icrc(tree, tvb, header)
   if not good then item:add_proto_expert_info(icrc_expert) end
 end
 
+local VERBS = {
+  [0] = "SEND First", "SEND Middle", "SEND Last", "SEND Last+Imm", "SEND Only", "SEND Only+Imm",
+  "WRITE First", "WRITE Middle", "WRITE Last", "WRITE Last+Imm", "WRITE Only", "WRITE Only+Imm",
+  "READ Request", "READ Response First", "READ Response Middle", "READ Response Last", "READ Response Only",
+  "ACK", "Atomic ACK", "CmpSwap", "FetchAdd", nil, "SEND Last+Inv", "SEND Only+Inv",
+}
+local NAKS = { [0] = "sequence", "invalid request", "remote access", "remote operation", "invalid RD request" }
+-- Of a receiver that is not ready, in hundredths of a millisecond.
+local TIMERS = {
+  [0] = 65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144,
+  8192, 12288, 16384, 24576, 32768, 49152,
+}
+
+local function short_opcode(header)
+  if header.opcode == CNP then return "CNP" end
+  local family, operation = math.floor(header.opcode / 32), header.opcode % 32
+  if operation == 0x11 and header.syndrome then
+    local what, value = math.floor(header.syndrome / 32), header.syndrome % 32
+    if what == 1 then return ("RNR NAK %.2f ms"):format(TIMERS[value] / 100) end
+    if what == 3 then return "NAK " .. (NAKS[value] or value) end
+  end
+  local verb = VERBS[operation] or ("0x%02x"):format(operation)
+  local prefix = family == 1 and "UC " or family == 3 and "UD " or family == 5 and "XRC " or ""
+  return prefix .. verb
+end
+
 local myself -- tells whether anybody asks for any of the fields
 
 local function show(tvb, pinfo, tree, header, kind, cts)
@@ -999,6 +1078,7 @@ local function show(tvb, pinfo, tree, header, kind, cts)
   local flow = capture.flows[header.interface .. header.key]
   local under = tree:add(tokenwire, tvb(header.bth, math.min(12, tvb:len() - header.bth)))
   put(under, field.kind, kind)
+  put(under, field.opcode, short_opcode(header))
   show_ends(under, flow, kind, sight and sight.message)
   if sight then
     if visible then under:set_text("tokenwire: " .. summary(sight.message) .. ", " .. kind) end
