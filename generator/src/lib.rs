@@ -15,6 +15,7 @@ pub mod schedule;
 pub mod collective;
 pub mod connection;
 pub mod program;
+pub mod fabric;
 pub mod timeline;
 pub mod frames;
 pub mod trace;

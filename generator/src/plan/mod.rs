@@ -4,14 +4,16 @@
 //! the file and says what would be right. Reading files is left to `load`.
 
 mod error;
-mod file;
 mod value;
+mod dcqcn;
+mod file;
 mod resolve;
 mod written;
 pub mod load;
 #[cfg(test)]
 mod refusals;
 
+pub use dcqcn::Dcqcn;
 pub use error::PlanError;
 pub use file::PlanFile;
 
