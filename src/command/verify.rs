@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use traces::audit::{self, CaptureAudit};
+use traces::audit;
 use traces::critic::{Check, Connection, Critic, Vantage, Verdict, passed};
 use traces::folder::TraceFolder;
 use traces::manifest::{Manifest, Nic, QueuePair};
@@ -31,9 +31,10 @@ pub(crate) struct Document {
     passed: bool,
 }
 
-/// A capture to be examined.
+/// What was captured at one port.
 struct Capture<'a> {
-    path: PathBuf,
+    /// Its files, in the order of time.
+    files: Vec<PathBuf>,
     vantage: Vantage,
     /// The NIC of the trace that it belongs to, if it belongs to one.
     nic: Option<&'a Nic>,
@@ -68,16 +69,22 @@ pub(crate) fn examine(paths: &[PathBuf]) -> Result<Vec<Check>, Failure> {
         graphs.push(audit::graphs(folder).map_err(Failure::wrong)?);
     }
     for path in paths.iter().filter(|path| !path.is_dir()) {
-        captures.push(Capture { path: path.clone(), vantage: Vantage::default(), nic: None });
+        captures.push(Capture { files: vec![path.clone()], vantage: Vantage::default(), nic: None });
     }
     let mut critic = Critic::new(&connections);
-    let size = |capture: &Capture<'_>| fs::metadata(&capture.path).map_or(0, |file| file.len());
-    let total: u64 = captures.iter().map(size).sum();
+    let size = |path: &PathBuf| fs::metadata(path).map_or(0, |file| file.len());
+    let total: u64 = captures.iter().flat_map(|capture| &capture.files).map(size).sum();
     let progress = Progress::start("verifying", total);
     let (mut done, mut manifests) = (0, audit::captures_check());
-    for capture in captures {
-        read(&mut critic, &capture, &mut manifests, |bytes| progress.set(done + bytes, total))?;
-        done += size(&capture);
+    for capture in &captures {
+        let port = critic.port(capture.vantage.clone());
+        for path in &capture.files {
+            read(&mut critic, port, path, |bytes| progress.set(done + bytes, total))?;
+            done += size(path);
+        }
+        if let Some(nic) = capture.nic {
+            audit::captures(nic, &critic.totals(port), &mut manifests);
+        }
     }
     if !folders.is_empty() {
         graphs.push(manifests);
@@ -116,25 +123,15 @@ pub(crate) fn text(checks: &[Check]) -> String {
     text
 }
 
-/// Reads a capture, for the critic and against the manifest, and says now and then how far it is.
-fn read(
-    critic: &mut Critic,
-    capture: &Capture<'_>,
-    manifests: &mut Check,
-    progress: impl Fn(u64),
-) -> Result<(), Failure> {
-    let name = capture.path.display().to_string();
-    let file =
-        File::open(&capture.path).map_err(|error| Failure::wrong(format!("cannot open {name}: {error}")))?;
+/// Reads a file of a port, and says now and then how far it is.
+fn read(critic: &mut Critic, port: usize, path: &Path, progress: impl Fn(u64)) -> Result<(), Failure> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| Failure::wrong(format!("cannot open {name}: {error}")))?;
     let in_file = |error| Failure::wrong(InFile { name: name.clone(), error });
     let mut reader = PcapReader::new(file).map_err(in_file)?;
-    let mut audit = capture.nic.map(CaptureAudit::new);
-    let number = critic.file(name.as_str(), capture.vantage.clone());
+    let number = critic.file(name.as_str(), port);
     while let Some(record) = reader.next_record().map_err(in_file)? {
         critic.frame(number, record.number, record.time, record.original_length, record.bytes);
-        if let Some(audit) = &mut audit {
-            audit.frame(record.original_length, record.bytes);
-        }
         if record.number % 4_096 == 0 {
             progress(record.offset);
             if interrupt::asked() {
@@ -144,9 +141,6 @@ fn read(
                 ));
             }
         }
-    }
-    if let Some(audit) = audit {
-        audit.finish(manifests);
     }
     Ok(())
 }
@@ -174,9 +168,8 @@ fn captures_of(folder: &TraceFolder) -> Result<Vec<Capture<'_>>, Failure> {
             addresses: addresses(&nic.addresses).ok_or_else(|| wrong("no right address"))?,
             rate: BitRate::new(nic.link_bps),
         };
-        for path in folder.captures(nic.id).map_err(Failure::wrong)? {
-            captures.push(Capture { path, vantage: vantage.clone(), nic: Some(nic) });
-        }
+        let files = folder.captures(nic.id).map_err(Failure::wrong)?;
+        captures.push(Capture { files, vantage, nic: Some(nic) });
     }
     Ok(captures)
 }

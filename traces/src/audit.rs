@@ -3,73 +3,42 @@
 //! The critic ([`crate::critic`]) judges frames by the rules of RoCEv2, whoever made them; this judges a trace folder by its
 //! own words. Frames come in as captures have them, the rest is read from the folder.
 
-use crate::critic::{Check, Example};
+use crate::critic::{Check, Example, Totals};
 use crate::folder::{FolderError, TraceFolder};
 use crate::graph::Work;
 use crate::manifest::{Manifest, Nic};
 use crate::unit::Bytes;
-use crate::wire::opcode::Role;
-use crate::wire::{Mac, Opcode, Parsed, ParsedFrame};
 
-/// What was seen of one NIC's captures.
-#[derive(Clone, Debug)]
-pub struct CaptureAudit<'a> {
-    nic: &'a Nic,
-    mac: Option<Mac>,
-    sent: Sums,
-    received: Sums,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
-    frames: u64,
-    frame_bytes: u64,
-    payload_bytes: u64,
-}
-
-impl<'a> CaptureAudit<'a> {
-    /// Nothing was seen yet of this NIC's captures.
-    #[must_use]
-    pub fn new(nic: &'a Nic) -> Self {
-        Self { nic, mac: nic.mac.parse().ok(), sent: Sums::default(), received: Sums::default() }
-    }
-
-    /// Looks at a frame of a capture.
-    pub fn frame(&mut self, original_length: u32, bytes: &[u8]) {
-        let length = usize::try_from(original_length).unwrap_or(usize::MAX);
-        let source = bytes.get(6..).and_then(|rest| rest.first_chunk().copied()).map(Mac);
-        let sums = if source.is_some() && source == self.mac { &mut self.sent } else { &mut self.received };
-        sums.frames += 1;
-        sums.frame_bytes += u64::from(original_length);
-        if let Ok(Parsed::Roce(frame)) = ParsedFrame::parse(bytes, length) {
-            sums.payload_bytes += request_payload(&frame);
-        }
-    }
-
-    /// Compares what was seen with the manifest.
-    pub fn finish(&self, check: &mut Check) {
-        let Nic { name, pcap, .. } = self.nic;
-        let file = pcap.first().map_or(name.as_str(), String::as_str);
-        let figures = [
-            ("frames_sent", self.sent.frames, self.nic.frames_sent),
-            ("frames_received", self.received.frames, self.nic.frames_received),
-            ("frame_bytes_sent", self.sent.frame_bytes, self.nic.frame_bytes_sent),
-            ("frame_bytes_received", self.received.frame_bytes, self.nic.frame_bytes_received),
-            ("payload_bytes_sent", self.sent.payload_bytes, self.nic.payload_bytes_sent),
-            ("payload_bytes_received", self.received.payload_bytes, self.nic.payload_bytes_received),
-        ];
-        for (figure, seen, said) in figures {
-            examine(check, seen == said, file, || {
-                format!("{figure} of {name} is {seen} here, {said} in the manifest")
-            });
-        }
+/// Compares what was seen of a NIC's port with the manifest.
+pub fn captures(nic: &Nic, seen: &Totals, check: &mut Check) {
+    let Nic { name, pcap, .. } = nic;
+    let file = pcap.first().map_or(name.as_str(), String::as_str);
+    let Totals { sent, received } = seen;
+    let figures = [
+        ("frames_sent", sent.frames, nic.frames_sent),
+        ("frames_received", received.frames, nic.frames_received),
+        ("frame_bytes_sent", sent.frame_bytes, nic.frame_bytes_sent),
+        ("frame_bytes_received", received.frame_bytes, nic.frame_bytes_received),
+        ("payload_bytes_sent", sent.payload_bytes, nic.payload_bytes_sent),
+        ("payload_bytes_received", received.payload_bytes, nic.payload_bytes_received),
+    ];
+    for (figure, seen, said) in figures {
+        examine(check, seen == said, file, || {
+            format!("{figure} of {name} is {seen} here, {said} in the manifest")
+        });
     }
 }
 
 /// A check that examined nothing yet: captures against the manifest.
 #[must_use]
 pub fn captures_check() -> Check {
-    Check { name: "manifest_captures".to_owned(), examined: 0, violations: 0, examples: Vec::new() }
+    Check {
+        name: "manifest_captures".to_owned(),
+        family: FAMILY.to_owned(),
+        examined: 0,
+        violations: 0,
+        examples: Vec::new(),
+    }
 }
 
 /// Reads all graphs of a trace, and compares them with the manifest: the messages of each NIC carry its payload, each end
@@ -79,8 +48,13 @@ pub fn captures_check() -> Check {
 /// [`FolderError`] when a graph can not be read.
 pub fn graphs(folder: &TraceFolder) -> Result<Check, FolderError> {
     let manifest = folder.manifest();
-    let mut check =
-        Check { name: "manifest_graphs".to_owned(), examined: 0, violations: 0, examples: Vec::new() };
+    let mut check = Check {
+        name: "manifest_graphs".to_owned(),
+        family: FAMILY.to_owned(),
+        examined: 0,
+        violations: 0,
+        examples: Vec::new(),
+    };
     let mut ends: Vec<Ends> = vec![Ends::default(); manifest.queue_pairs.len()];
     let whole = manifest.hosts.iter().all(|host| host.graph.is_some());
     for host in manifest.hosts.iter().filter(|host| host.graph.is_some()) {
@@ -157,12 +131,6 @@ impl Side {
     }
 }
 
-fn request_payload(frame: &ParsedFrame<'_>) -> u64 {
-    let request =
-        Opcode::from_byte(frame.bth.opcode).is_some_and(|opcode| opcode.shape().role == Role::Request);
-    if request { u64::try_from(frame.payload_length).unwrap_or(u64::MAX) } else { 0 }
-}
-
 fn examine(check: &mut Check, right: bool, file: &str, what: impl FnOnce() -> String) {
     check.examined += 1;
     if !right {
@@ -172,6 +140,9 @@ fn examine(check: &mut Check, right: bool, file: &str, what: impl FnOnce() -> St
         }
     }
 }
+
+/// What these checks belong to.
+const FAMILY: &str = "trace";
 
 /// As many as the critic keeps.
 const EXAMPLES: usize = 5;

@@ -7,18 +7,17 @@ use std::collections::VecDeque;
 
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
-use super::sight::{Rule, Sight};
+use super::sight::{Rule, Sight, family};
 use crate::wire::{Aeth, Opcode, ParsedFrame, Psn};
 
-pub(super) fn rules() -> Vec<Box<dyn Rule>> {
-    vec![
-        Box::new(Causality::default()),
-        Box::new(AckOrder::default()),
-        Box::new(MessageOrder::default()),
-        Box::new(MessageCount::default()),
-        Box::new(Answered::default()),
-        Box::new(BareAck),
-    ]
+family! {
+    "answers":
+    Causality,
+    AckOrder,
+    MessageOrder,
+    MessageCount,
+    Answered,
+    BareAck,
 }
 
 /// An answer is about a request that was seen before.
@@ -223,6 +222,7 @@ impl Rule for Answered {
 }
 
 /// An acknowledgement carries no payload.
+#[derive(Default)]
 struct BareAck;
 
 impl Rule for BareAck {

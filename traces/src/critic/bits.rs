@@ -1,26 +1,26 @@
 //! Checks of a frame by itself: what can be read, ICRC, checksums, ports, lengths, constants.
 
 use super::check::Tally;
-use super::sight::{Content, Rule, Sight};
+use super::sight::{Content, Rule, Sight, family};
 use crate::wire::segment::{ETHERNET_MINIMUM, pad};
 use crate::wire::source_port::{LOWEST, ROCE};
 use crate::wire::{Bth, Ecn, Ip, NotRoce, Opcode, ParsedFrame};
 
-pub(super) fn rules() -> Vec<Box<dyn Rule>> {
-    vec![
-        Box::new(Readable),
-        Box::new(Icrc),
-        Box::new(Ipv4Checksum),
-        Box::new(Ports),
-        Box::new(Lengths),
-        Box::new(Pad),
-        Box::new(BthConstants),
-        Box::new(QueuePairs),
-        Box::new(EcnMarks),
-    ]
+family! {
+    "bits and layers":
+    Readable,
+    Icrc,
+    Ipv4Checksum,
+    Ports,
+    Lengths,
+    Pad,
+    BthConstants,
+    QueuePairs,
+    EcnMarks,
 }
 
 /// Every frame can be taken apart: no header is missing, no length contradicts another.
+#[derive(Default)]
 struct Readable;
 
 impl Rule for Readable {
@@ -38,6 +38,7 @@ impl Rule for Readable {
 }
 
 /// The ICRC is that of the frame's bytes. Frames cut by the capture have none to examine.
+#[derive(Default)]
 struct Icrc;
 
 impl Rule for Icrc {
@@ -54,6 +55,7 @@ impl Rule for Icrc {
 }
 
 /// The checksum of the IPv4 header is right.
+#[derive(Default)]
 struct Ipv4Checksum;
 
 impl Rule for Ipv4Checksum {
@@ -81,6 +83,7 @@ impl Rule for Ipv4Checksum {
 
 /// All goes to 4791, answers too, and comes from the range of ephemeral ports. Congestion notifications of
 /// ConnectX come from port 0.
+#[derive(Default)]
 struct Ports;
 
 impl Rule for Ports {
@@ -108,6 +111,7 @@ impl Rule for Ports {
 }
 
 /// The lengths of IP, UDP and the frame agree.
+#[derive(Default)]
 struct Lengths;
 
 impl Rule for Lengths {
@@ -133,6 +137,7 @@ fn wrong_lengths(frame: &ParsedFrame<'_>) -> Option<String> {
 }
 
 /// The pad fills the payload up to four bytes, and is zero.
+#[derive(Default)]
 struct Pad;
 
 impl Rule for Pad {
@@ -155,6 +160,7 @@ impl Rule for Pad {
 }
 
 /// BTH has a known opcode, version 0, the default partition, and nothing in its reserved bits.
+#[derive(Default)]
 struct BthConstants;
 
 impl Rule for BthConstants {
@@ -181,6 +187,7 @@ impl Rule for BthConstants {
 }
 
 /// Data of reliable connections go to no management queue pair.
+#[derive(Default)]
 struct QueuePairs;
 
 impl Rule for QueuePairs {
@@ -202,6 +209,7 @@ impl Rule for QueuePairs {
 }
 
 /// RoCE NICs never send ECT(1), and what a port sends no switch has marked yet.
+#[derive(Default)]
 struct EcnMarks;
 
 impl Rule for EcnMarks {

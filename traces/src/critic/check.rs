@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Check {
     /// Its name.
     pub name: String,
+    /// What it belongs to.
+    pub family: String,
     /// How often there was something to examine. A check that examined nothing has not passed.
     pub examined: u64,
     /// How often it was wrong.
@@ -66,11 +68,14 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Counts something examined.
+    #[inline]
     pub(super) fn examine(&mut self) {
         self.examined += 1;
     }
 
     /// Counts a violation.
+    #[cold]
+    #[inline(never)]
     pub(super) fn violate(&mut self, file: &str, frame: u64, what: impl FnOnce() -> String) {
         self.violations += 1;
         if self.examples.len() < EXAMPLES {
@@ -83,9 +88,9 @@ impl Tally {
         self.violations += count;
     }
 
-    pub(super) fn check(self, name: &str) -> Check {
+    pub(super) fn check(self, family: &str, name: &str) -> Check {
         let Self { examined, violations, examples } = self;
-        Check { name: name.to_owned(), examined, violations, examples }
+        Check { name: name.to_owned(), family: family.to_owned(), examined, violations, examples }
     }
 }
 
@@ -97,12 +102,12 @@ mod tests {
 
     #[test]
     fn a_check_that_examined_nothing_has_not_passed() {
-        let idle = Tally::default().check("idle");
+        let idle = Tally::default().check("any", "idle");
         assert_eq!(idle.verdict(), Verdict::Idle);
         assert!(!passed(std::slice::from_ref(&idle)));
         let mut tally = Tally::default();
         tally.examine();
-        let good = tally.check("good");
+        let good = tally.check("any", "good");
         assert_eq!(good.verdict(), Verdict::Passed);
         assert!(passed(&[idle, good]));
     }
@@ -114,7 +119,7 @@ mod tests {
             tally.examine();
             tally.violate("a.pcap", frame, || format!("frame {frame}"));
         }
-        let check = tally.check("bad");
+        let check = tally.check("any", "bad");
         assert_eq!((check.examined, check.violations, check.examples.len()), (7, 7, 5));
         assert_eq!(check.verdict(), Verdict::Violated);
         assert!(!passed(&[check]));

@@ -23,8 +23,12 @@ pub struct Connection {
 /// Where a frame belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
-    /// The flow, counted over all captures.
+    /// The flow, counted over all ports.
     pub(super) flow: usize,
+    /// The flow in the other direction, if that is known: its requests are what this one's answers are about.
+    pub(super) peer: Option<usize>,
+    /// Who sent it: an address at a port, counted over all ports.
+    pub(super) host: usize,
     /// What it is there.
     pub(super) part: Part,
 }
@@ -58,6 +62,11 @@ pub(super) enum Step {
 pub(super) struct Flows {
     flows: BTreeMap<Key, usize>,
     states: Vec<State>,
+    /// Where to look first: flows by a hash of their keys, each in one place, the last one that came there.
+    recent: Vec<usize>,
+    hosts: BTreeMap<(usize, IpAddr), usize>,
+    /// How many flows have requests.
+    requesters: usize,
     /// For each end, the other one, as the caller knows it.
     known: BTreeMap<(IpAddr, Qpn), Vec<(IpAddr, Qpn)>>,
 }
@@ -65,19 +74,23 @@ pub(super) struct Flows {
 /// The order of the fields lets all flows between two addresses stand together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    file: usize,
+    port: usize,
     source: IpAddr,
     destination: IpAddr,
     queue_pair: Qpn,
 }
 
 struct State {
+    key: Key,
+    host: usize,
     source_port: u16,
     /// The number that the next request should have.
     next: Option<Psn>,
     after_read: bool,
     requests: bool,
     peer: Option<usize>,
+    /// How many flows had requests when the peer was last looked for: without new ones it is in vain.
+    looked: usize,
 }
 
 impl Flows {
@@ -87,39 +100,72 @@ impl Flows {
             known.entry(one).or_default().push(other);
             known.entry(other).or_default().push(one);
         }
-        Self { flows: BTreeMap::new(), states: Vec::new(), known }
+        Self {
+            flows: BTreeMap::new(),
+            states: Vec::new(),
+            recent: vec![usize::MAX; RECENT],
+            hosts: BTreeMap::new(),
+            requesters: 0,
+            known,
+        }
     }
 
     /// Finds the frame's place, and remembers it for the frames to come.
-    pub(super) fn place(&mut self, file: usize, frame: &ParsedFrame<'_>) -> Placed {
+    #[inline]
+    pub(super) fn place(&mut self, port: usize, frame: &ParsedFrame<'_>) -> Placed {
         let ip = &frame.network.ip;
         let (source, destination) = (ip.source(), ip.destination());
-        let key = Key { file, source, destination, queue_pair: frame.bth.destination };
-        let states = &mut self.states;
-        let flow = *self.flows.entry(key).or_insert_with(|| {
-            states.push(State {
-                source_port: frame.udp.source,
-                next: None,
-                after_read: false,
-                requests: false,
-                peer: None,
-            });
-            states.len() - 1
-        });
+        let key = Key { port, source, destination, queue_pair: frame.bth.destination };
+        let recent = key.hash();
+        let flow = match self.recent[recent] {
+            flow if self.states.get(flow).is_some_and(|state| state.key == key) => flow,
+            _ => {
+                let flow = self.find(key, frame.udp.source);
+                self.recent[recent] = flow;
+                flow
+            }
+        };
         let part = match frame.bth.opcode() {
             Some(opcode) if opcode.is_reliable_connection() => match opcode.shape().role {
                 Role::Request => Part::Request(opcode, self.step(flow, opcode, frame.bth.psn)),
-                Role::Response => Part::Answer(opcode, self.peer(key, flow)),
+                Role::Response => Part::Answer(opcode, self.peer(flow)),
                 Role::Notification => Part::Other,
             },
             _ => Part::Other,
         };
-        Placed { flow, part }
+        let State { host, peer, .. } = self.states[flow];
+        Placed { flow, peer, host, part }
+    }
+
+    /// The flow with this key, made if it is new.
+    #[cold]
+    fn find(&mut self, key: Key, source_port: u16) -> usize {
+        if let Some(&flow) = self.flows.get(&key) {
+            return flow;
+        }
+        let hosts = self.hosts.len();
+        let host = *self.hosts.entry((key.port, key.source)).or_insert(hosts);
+        let flow = self.states.len();
+        self.flows.insert(key, flow);
+        self.states.push(State {
+            key,
+            host,
+            source_port,
+            next: None,
+            after_read: false,
+            requests: false,
+            peer: None,
+            looked: 0,
+        });
+        flow
     }
 
     fn step(&mut self, flow: usize, opcode: Opcode, psn: Psn) -> Step {
         let state = &mut self.states[flow];
-        state.requests = true;
+        if !state.requests {
+            state.requests = true;
+            self.requesters += 1;
+        }
         let expected = state.next.replace(psn + 1);
         let after_read =
             std::mem::replace(&mut state.after_read, opcode.shape().operation == Operation::Read);
@@ -134,12 +180,26 @@ impl Flows {
         }
     }
 
-    /// The flow of requests that the answers of `flow` are about; remembered once it is found.
-    fn peer(&mut self, key: Key, flow: usize) -> Option<usize> {
-        if self.states[flow].peer.is_none() {
-            self.states[flow].peer = self.find_peer(key, flow);
+    /// The flow of requests that the answers of `flow` are about; remembered at both once it is found.
+    #[inline]
+    fn peer(&mut self, flow: usize) -> Option<usize> {
+        let state = &self.states[flow];
+        match state.peer {
+            None if state.looked < self.requesters => self.look_for_peer(flow),
+            peer => peer,
         }
-        self.states[flow].peer
+    }
+
+    #[cold]
+    fn look_for_peer(&mut self, flow: usize) -> Option<usize> {
+        let peer = self.find_peer(self.states[flow].key, flow);
+        if let Some(peer) = peer {
+            self.states[peer].peer.get_or_insert(flow);
+        }
+        let requesters = self.requesters;
+        let state = &mut self.states[flow];
+        (state.peer, state.looked) = (peer, requesters);
+        peer
     }
 
     /// In this order: as the caller knows it; the one whose number makes, with this one's, the source port of
@@ -147,12 +207,12 @@ impl Flows {
     fn find_peer(&self, key: Key, flow: usize) -> Option<usize> {
         let source_port = self.states[flow].source_port;
         let (from, to) = (key.destination, key.source);
-        let first = Key { file: key.file, source: from, destination: to, queue_pair: Qpn::new(0)? };
+        let first = Key { port: key.port, source: from, destination: to, queue_pair: Qpn::new(0)? };
         let candidates = || {
             self.flows
                 .range(first..)
                 .take_while(move |(other, _)| {
-                    (other.file, other.source, other.destination) == (key.file, from, to)
+                    (other.port, other.source, other.destination) == (key.port, from, to)
                 })
                 .map(|(other, &index)| (other.queue_pair, index, &self.states[index]))
                 .filter(|(_, _, state)| state.requests)
@@ -170,6 +230,27 @@ impl Flows {
         .or_else(|| only(candidates()))
     }
 }
+
+impl Key {
+    /// A place in [`Flows::recent`]: the numbers of queue pairs and hosts are dense, a product spreads them.
+    #[inline]
+    fn hash(&self) -> usize {
+        let low = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.to_bits(),
+            IpAddr::V6(address) => {
+                let [.., a, b, c, d] = address.octets();
+                u32::from_be_bytes([a, b, c, d])
+            }
+        };
+        let hosts = low(self.source).rotate_left(16) ^ low(self.destination);
+        let all = (u64::from(hosts) << 24) ^ u64::from(self.queue_pair.value());
+        let [high, low, ..] = all.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        usize::from(u16::from_be_bytes([high, low])) % RECENT
+    }
+}
+
+/// Places for flows to be found at once: 64 KiB, four for each of 2048 flows.
+const RECENT: usize = 8192;
 
 fn only<'a>(mut candidates: impl Iterator<Item = (Qpn, usize, &'a State)>) -> Option<usize> {
     let (_, index, _) = candidates.next()?;

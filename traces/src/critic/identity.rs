@@ -1,21 +1,17 @@
 //! Checks of what stays the same: source ports of a connection; time to live, identification and M of a host.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-
 use super::check::Tally;
 use super::flow::{Part, state_of};
-use super::sight::{Rule, Sight};
+use super::sight::{Rule, Sight, family};
 use crate::wire::{Ip, Opcode};
 
-pub(super) fn rules() -> Vec<Box<dyn Rule>> {
-    vec![
-        Box::new(PortConstant::default()),
-        Box::new(PortSymmetric::default()),
-        Box::new(TtlConstant::default()),
-        Box::new(Identification::default()),
-        Box::new(MigratedConstant::default()),
-    ]
+family! {
+    "habits":
+    PortConstant,
+    PortSymmetric,
+    TtlConstant,
+    Identification,
+    MigratedConstant,
 }
 
 /// The source port of a flow never changes. Congestion notifications may come from another.
@@ -66,7 +62,7 @@ impl Rule for PortSymmetric {
 
 /// In one capture, all frames of a host have the same time to live: they come the same way.
 #[derive(Default)]
-struct TtlConstant(BTreeMap<(usize, IpAddr), u8>);
+struct TtlConstant(Vec<Option<u8>>);
 
 impl Rule for TtlConstant {
     fn name(&self) -> &'static str {
@@ -74,19 +70,19 @@ impl Rule for TtlConstant {
     }
 
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
-        let Some((frame, _)) = sight.roce() else { return };
+        let Some((frame, placed)) = sight.roce() else { return };
         let now = frame.network.ttl;
-        let source = frame.network.ip.source();
-        let first = *self.0.entry((sight.file, source)).or_insert(now);
-        let wrong = (now != first).then(|| format!("time to live {now} from {source}, was {first} before"));
-        sight.judge(tally, wrong);
+        let first = *state_of(&mut self.0, placed.host).get_or_insert(now);
+        sight.expect(tally, now == first, || {
+            format!("time to live {now} from {}, was {first} before", frame.network.ip.source())
+        });
     }
 }
 
 /// IPv4 identifications of a host are all 0, or count up by one over all that its port sends: a NIC has one
 /// counter, or none. At the port that receives, others of its frames went elsewhere.
 #[derive(Default)]
-struct Identification(BTreeMap<(usize, IpAddr), u16>);
+struct Identification(Vec<Option<u16>>);
 
 impl Rule for Identification {
     fn name(&self) -> &'static str {
@@ -94,19 +90,19 @@ impl Rule for Identification {
     }
 
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
-        let Some((frame, _)) = sight.roce() else { return };
+        let Some((frame, placed)) = sight.roce() else { return };
         let (Ip::V4 { identification: now, .. }, Some(true)) = (frame.network.ip, sight.sent) else { return };
-        let Some(before) = self.0.insert((sight.file, frame.network.ip.source()), now) else { return };
+        let Some(before) = state_of(&mut self.0, placed.host).replace(now) else { return };
         let right = now == before.wrapping_add(1) || (now, before) == (0, 0);
-        let wrong =
-            (!right).then(|| format!("identification {now} after {before}, should be one more, or always 0"));
-        sight.judge(tally, wrong);
+        sight.expect(tally, right, || {
+            format!("identification {now} after {before}, should be one more, or always 0")
+        });
     }
 }
 
 /// All frames of a host have the same M bit, which is its NIC's habit. Congestion notifications have none.
 #[derive(Default)]
-struct MigratedConstant(BTreeMap<(usize, IpAddr), bool>);
+struct MigratedConstant(Vec<Option<bool>>);
 
 impl Rule for MigratedConstant {
     fn name(&self) -> &'static str {
@@ -114,16 +110,15 @@ impl Rule for MigratedConstant {
     }
 
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
-        let Some((frame, _)) = sight.roce() else { return };
+        let Some((frame, placed)) = sight.roce() else { return };
         if frame.bth.opcode() == Some(Opcode::CongestionNotification) {
             return;
         }
-        let (now, source) = (frame.bth.migrated, frame.network.ip.source());
-        let first = *self.0.entry((sight.file, source)).or_insert(now);
-        let bit = u8::from(now);
-        sight.judge(
-            tally,
-            (now != first).then(|| format!("M is {bit} from {source}, was {} before", 1 - bit)),
-        );
+        let now = frame.bth.migrated;
+        let first = *state_of(&mut self.0, placed.host).get_or_insert(now);
+        sight.expect(tally, now == first, || {
+            let bit = u8::from(now);
+            format!("M is {bit} from {}, was {} before", frame.network.ip.source(), 1 - bit)
+        });
     }
 }

@@ -8,6 +8,7 @@
 //! Not here: reading files ([`crate::pcap`]), and what only the plan knows.
 
 mod check;
+mod totals;
 mod flow;
 mod sight;
 mod bits;
@@ -21,19 +22,30 @@ use std::net::IpAddr;
 
 pub use check::{Check, Example, Verdict, passed};
 pub use flow::Connection;
+pub use totals::{Sums, Totals};
 
 use crate::pcap::{PcapError, PcapReader};
 use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, Parsed, ParsedFrame};
-use check::Tally;
 use flow::Flows;
-use sight::{Content, Rule, Sight};
+use sight::{Content, Family, Sight};
 
 /// Takes frames, gives checks.
 pub struct Critic {
     files: Vec<File>,
+    ports: Vec<Port>,
     flows: Flows,
-    rules: Vec<(Box<dyn Rule>, Tally)>,
+    rules: Rules,
+}
+
+/// All rules, family by family, in the order of results.
+#[derive(Default)]
+struct Rules {
+    bits: bits::Rules,
+    sequence: sequence::Rules,
+    answers: answers::Rules,
+    identity: identity::Rules,
+    timing: timing::Rules,
 }
 
 /// Where a capture was taken, as far as it is known.
@@ -47,9 +59,14 @@ pub struct Vantage {
     pub rate: Option<BitRate>,
 }
 
+struct Port {
+    vantage: Vantage,
+    totals: Totals,
+}
+
 struct File {
     name: String,
-    vantage: Vantage,
+    port: usize,
 }
 
 impl Critic {
@@ -57,38 +74,41 @@ impl Critic {
     /// source port of mlx5, or if there is only one between two hosts.
     #[must_use]
     pub fn new(connections: &[Connection]) -> Self {
-        let rules: Vec<Box<dyn Rule>> =
-            [bits::rules(), sequence::rules(), answers::rules(), identity::rules(), timing::rules()]
-                .into_iter()
-                .flatten()
-                .collect();
-        Self {
-            files: Vec::new(),
-            flows: Flows::new(connections),
-            rules: rules.into_iter().map(|rule| (rule, Tally::default())).collect(),
-        }
+        Self { files: Vec::new(), ports: Vec::new(), flows: Flows::new(connections), rules: Rules::default() }
     }
 
-    /// Names a capture, and says where it was taken. The answer stands for it in [`Self::frame`].
-    pub fn file(&mut self, name: impl Into<String>, vantage: Vantage) -> usize {
-        self.files.push(File { name: name.into(), vantage });
+    /// Says where frames were seen. The answer stands for the port in [`Self::file`].
+    pub fn port(&mut self, vantage: Vantage) -> usize {
+        self.ports.push(Port { vantage, totals: Totals::default() });
+        self.ports.len() - 1
+    }
+
+    /// Names a capture of a port. The answer stands for it in [`Self::frame`]. A capture of several ports is a
+    /// file of each; captures of one port are shown one after the other, and what was in one holds for the next.
+    pub fn file(&mut self, name: impl Into<String>, port: usize) -> usize {
+        self.files.push(File { name: name.into(), port });
         self.files.len() - 1
     }
 
     /// Looks at a frame: the `number`-th of a capture (from 1), seen at `time`, with `original_length` bytes
     /// on the wire, of which `bytes` were captured. A file that was not named before is not looked at.
     pub fn frame(&mut self, file: usize, number: u64, time: Nanos, original_length: u32, bytes: &[u8]) {
-        let Some(File { name, vantage }) = self.files.get(file) else { return };
+        let Some(File { name, port }) = self.files.get(file) else { return };
+        let (name, port) = (name.as_str(), *port);
+        let Some(Port { vantage, totals }) = self.ports.get_mut(port) else { return };
         let length = usize::try_from(original_length).unwrap_or(usize::MAX);
         let content = match ParsedFrame::parse(bytes, length) {
-            Ok(Parsed::Roce(frame)) => Content::Roce(frame, self.flows.place(file, &frame)),
+            Ok(Parsed::Roce(frame)) => Content::Roce(frame, self.flows.place(port, &frame)),
             Ok(Parsed::NotRoce(other)) => Content::Other(other),
             Err(error) => Content::Broken(error),
         };
         let source = Mac(bytes.get(6..).and_then(|rest| rest.first_chunk().copied()).unwrap_or_default());
         let sent = sent(vantage, source, &content);
+        let roce = if let Content::Roce(frame, _) = &content { Some(frame) } else { None };
+        totals.add(sent == Some(true), original_length, roce);
         let sight = Sight {
             file,
+            port,
             name,
             number,
             time,
@@ -98,9 +118,12 @@ impl Critic {
             sent,
             content,
         };
-        for (rule, tally) in &mut self.rules {
-            rule.frame(&sight, tally);
-        }
+        let Rules { bits, sequence, answers, identity, timing } = &mut self.rules;
+        bits.frame(&sight);
+        sequence.frame(&sight);
+        answers.frame(&sight);
+        identity.frame(&sight);
+        timing.frame(&sight);
     }
 
     /// Looks at all frames of a capture, and says how many there were.
@@ -113,7 +136,8 @@ impl Critic {
         vantage: Vantage,
         capture: &mut PcapReader<R>,
     ) -> Result<u64, PcapError> {
-        let file = self.file(name, vantage);
+        let port = self.port(vantage);
+        let file = self.file(name, port);
         let mut frames = 0;
         while let Some(record) = capture.next_record()? {
             self.frame(file, record.number, record.time, record.original_length, record.bytes);
@@ -122,17 +146,24 @@ impl Critic {
         Ok(frames)
     }
 
+    /// What was seen of a port so far.
+    #[must_use]
+    pub fn totals(&self, port: usize) -> Totals {
+        self.ports.get(port).map(|port| port.totals).unwrap_or_default()
+    }
+
     /// The checks, in a fixed order.
     #[must_use]
     pub fn finish(self) -> Vec<Check> {
         let names: Vec<_> = self.files.into_iter().map(|file| file.name).collect();
-        self.rules
-            .into_iter()
-            .map(|(mut rule, mut tally)| {
-                rule.finish(&names, &mut tally);
-                tally.check(rule.name())
-            })
-            .collect()
+        let mut checks = Vec::new();
+        let Rules { bits, sequence, answers, identity, timing } = self.rules;
+        bits.finish(&names, &mut checks);
+        sequence.finish(&names, &mut checks);
+        answers.finish(&names, &mut checks);
+        identity.finish(&names, &mut checks);
+        timing.finish(&names, &mut checks);
+        checks
     }
 }
 

@@ -2,17 +2,16 @@
 
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
-use super::sight::{Rule, Sight};
+use super::sight::{Rule, Sight, family};
 use crate::wire::opcode::{Operation, Place};
 use crate::wire::{Opcode, ParsedFrame, PathMtu, Psn};
 
-pub(super) fn rules() -> Vec<Box<dyn Rule>> {
-    vec![
-        Box::new(Consecutive::default()),
-        Box::new(Grammar::default()),
-        Box::new(FullFrames::default()),
-        Box::new(DmaLength::default()),
-    ]
+family! {
+    "opcodes, sequence numbers":
+    Consecutive,
+    Grammar,
+    FullFrames,
+    DmaLength,
 }
 
 /// Sequence numbers of requests are consecutive. A port that sends leaves no gap; one that receives may see

@@ -1,15 +1,18 @@
 //! What a rule sees of a frame, and what a rule is.
 
-use super::check::Tally;
+use super::check::{Check, Tally};
 use super::flow::Placed;
 use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, NotRoce, ParseError, ParsedFrame};
 
 /// A frame in its capture.
 pub(super) struct Sight<'a> {
-    /// The capture's index.
+    /// The file's index, which stands for its name in [`Rule::finish`].
     pub(super) file: usize,
-    /// The capture's name.
+    /// The port that the file shows, from 0: what a rule remembers, it remembers by port (or by flow, or by
+    /// host). Several files may show one port, one after the other.
+    pub(super) port: usize,
+    /// The file's name.
     pub(super) name: &'a str,
     /// The frame's number in it, from 1.
     pub(super) number: u64,
@@ -39,7 +42,7 @@ pub(super) enum Content<'a> {
 }
 
 /// One check.
-pub(super) trait Rule {
+pub(super) trait Rule: Default {
     /// Its name, in results.
     fn name(&self) -> &'static str;
 
@@ -50,8 +53,47 @@ pub(super) trait Rule {
     fn finish(&mut self, _names: &[String], _tally: &mut Tally) {}
 }
 
+/// Rules of one kind, called one after the other.
+pub(super) trait Family: Default {
+    /// Shows a frame to each.
+    fn frame(&mut self, sight: &Sight<'_>);
+
+    /// Lets each look back, and gives the results.
+    fn finish(self, names: &[String], checks: &mut Vec<Check>);
+}
+
+/// Makes the `Rules` of a module: a family by its name, and what belongs to it in the order of results. Each rule is called
+/// directly, not through a table of functions, so that the compiler sees all of them together: what they ask
+/// of a frame is asked once, and a rule that has nothing to say costs nothing.
+macro_rules! family {
+    ($family:literal: $($rule:ident),* $(,)?) => {
+        #[derive(Default)]
+        #[expect(non_snake_case, reason = "a field is named as the rule that it holds")]
+        pub(super) struct Rules {
+            $($rule: ($rule, Tally),)*
+        }
+
+        impl super::sight::Family for Rules {
+            #[inline]
+            fn frame(&mut self, sight: &Sight<'_>) {
+                $(self.$rule.0.frame(sight, &mut self.$rule.1);)*
+            }
+
+            fn finish(self, names: &[String], checks: &mut Vec<super::check::Check>) {
+                $({
+                    let (mut rule, mut tally) = self.$rule;
+                    rule.finish(names, &mut tally);
+                    checks.push(tally.check($family, rule.name()));
+                })*
+            }
+        }
+    };
+}
+pub(super) use family;
+
 impl<'a> Sight<'a> {
     /// The frame and its place, if it is RoCEv2.
+    #[inline]
     pub(super) fn roce(&self) -> Option<(&ParsedFrame<'a>, &Placed)> {
         match &self.content {
             Content::Roce(frame, placed) => Some((frame, placed)),
@@ -59,7 +101,18 @@ impl<'a> Sight<'a> {
         }
     }
 
+    /// Counts it as examined, and as a violation if it is not `right`: `what` is asked only then, and only
+    /// for the first examples.
+    #[inline]
+    pub(super) fn expect(&self, tally: &mut Tally, right: bool, what: impl FnOnce() -> String) {
+        tally.examine();
+        if !right {
+            tally.violate(self.name, self.number, what);
+        }
+    }
+
     /// Counts it as examined, and as a violation if `wrong` says what.
+    #[inline]
     pub(super) fn judge(&self, tally: &mut Tally, wrong: Option<String>) {
         tally.examine();
         if let Some(what) = wrong {

@@ -73,7 +73,8 @@ fn conversation() -> Vec<Shot> {
 
 fn judge(shots: &[Shot], vantage: Vantage) -> Vec<Check> {
     let mut critic = Critic::new(&[]);
-    let file = critic.file("nic0.pcap", vantage);
+    let port = critic.port(vantage);
+    let file = critic.file("nic0.pcap", port);
     for (number, shot) in (1..).zip(shots) {
         let mut bytes = bytes(&shot.frame);
         for &(at, change) in &shot.damage {
@@ -277,7 +278,8 @@ fn connections_that_look_alike_are_told_apart_by_who_knows_them() {
         .map(|more| Connection { one: end(addresses.0, HERE + more), other: end(addresses.1, THERE + more) });
     let judge = |connections: &[Connection]| {
         let mut critic = Critic::new(connections);
-        let file = critic.file("nic0.pcap", here());
+        let port = critic.port(here());
+        let file = critic.file("nic0.pcap", port);
         for (number, shot) in (1..).zip(&shots) {
             let bytes = bytes(&shot.frame);
             critic.frame(file, number, Nanos(shot.at), u32::try_from(bytes.len()).unwrap(), &bytes);

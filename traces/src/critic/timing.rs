@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 
 use super::check::Tally;
-use super::sight::{Rule, Sight};
+use super::flow::state_of;
+use super::sight::{Rule, Sight, family};
 use crate::unit::{Bytes, Nanos};
 use crate::wire::Mac;
 use crate::wire::segment::line_bytes;
 
-pub(super) fn rules() -> Vec<Box<dyn Rule>> {
-    vec![Box::new(Sorted::default()), Box::new(Spacing::default())]
+family! {
+    "time and file":
+    Sorted,
+    Spacing,
 }
 
 /// The times of a capture never go back.
 #[derive(Default)]
-struct Sorted(BTreeMap<usize, Nanos>);
+struct Sorted(Vec<Nanos>);
 
 impl Rule for Sorted {
     fn name(&self) -> &'static str {
@@ -22,10 +25,10 @@ impl Rule for Sorted {
     }
 
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
-        let before = self.0.insert(sight.file, sight.time).filter(|&before| before > sight.time);
-        let wrong = before
-            .map(|before| format!("seen {} ns before the frame in front of it", before.0 - sight.time.0));
-        sight.judge(tally, wrong);
+        let before = std::mem::replace(state_of(&mut self.0, sight.port), sight.time);
+        sight.expect(tally, before <= sight.time, || {
+            format!("seen {} ns before the frame in front of it", before.0 - sight.time.0)
+        });
     }
 }
 
@@ -33,15 +36,15 @@ impl Rule for Sorted {
 /// one nanosecond for rounding. What a port sends and what it receives are two lines. Without a rate nothing
 /// is examined.
 #[derive(Default)]
-struct Spacing(BTreeMap<(usize, Line), (Nanos, u32)>);
+struct Spacing(Vec<Lines>);
 
-/// A line, as well as it is known.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Line {
-    Sent,
-    Received,
+/// What each line of a port carried last, as well as lines are known.
+#[derive(Default)]
+struct Lines {
+    sent: Option<(Nanos, u32)>,
+    received: Option<(Nanos, u32)>,
     /// The port is not known, so only frames of one sender are compared.
-    From(Mac),
+    from: BTreeMap<Mac, (Nanos, u32)>,
 }
 
 impl Rule for Spacing {
@@ -51,19 +54,18 @@ impl Rule for Spacing {
 
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
         let Some(rate) = sight.rate else { return };
-        let line = match sight.sent {
-            Some(true) => Line::Sent,
-            Some(false) => Line::Received,
-            None => Line::From(sight.source),
+        let now = (sight.time, sight.length);
+        let lines = state_of(&mut self.0, sight.port);
+        let before = match sight.sent {
+            Some(true) => lines.sent.replace(now),
+            Some(false) => lines.received.replace(now),
+            None => lines.from.insert(sight.source, now),
         };
-        let Some((time, length)) = self.0.insert((sight.file, line), (sight.time, sight.length)) else {
-            return;
-        };
+        let Some((time, length)) = before else { return };
         let needs = rate.time_of(line_bytes(Bytes(u64::from(length)))).0;
         let gap = sight.time.0.saturating_sub(time.0);
-        let wrong = (gap + 1 < needs).then(|| {
+        sight.expect(tally, gap + 1 >= needs, || {
             format!("starts {gap} ns after a frame of {length} bytes, which takes {needs} ns at {rate}")
         });
-        sight.judge(tally, wrong);
     }
 }
