@@ -61,6 +61,11 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
+# Fuzzing takes a few seconds on a desk and a minute in CI, where each run draws other inputs; the seed is printed.
+if [ "${CI:-}" = true ]; then
+  export TOKENWIRE_FUZZ_SECONDS=${TOKENWIRE_FUZZ_SECONDS:-60} TOKENWIRE_FUZZ_SEED=${TOKENWIRE_FUZZ_SEED:-$(date +%s)}
+fi
+
 say "tests"
 cargo test --workspace --locked
 
