@@ -18,6 +18,10 @@ impl Deth {
     /// Its length in bytes.
     pub const LEN: usize = 8;
 
+    /// What stands in all datagrams of connection management: from queue pair 1, to the key of queue pairs 1.
+    pub const GENERAL_SERVICES: Self =
+        Self { queue_key: 0x8001_0000, reserved: 0, source: Qpn::GENERAL_SERVICES };
+
     /// Reads the eight bytes.
     #[must_use]
     pub const fn parse(bytes: &[u8; Self::LEN]) -> Self {
@@ -42,7 +46,7 @@ mod tests {
     fn connection_management_speaks_from_queue_pair_one() {
         let bytes = [0x80, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01];
         let deth = Deth::parse(&bytes);
-        assert_eq!((deth.queue_key, deth.source), (0x8001_0000, Qpn::GENERAL_SERVICES));
+        assert_eq!(deth, Deth::GENERAL_SERVICES);
         assert_eq!(deth.to_bytes(), bytes);
     }
 }

@@ -27,6 +27,7 @@ pub mod icrc;
 pub mod source_port;
 pub mod segment;
 pub mod read;
+pub mod management;
 pub mod payload;
 pub mod link;
 pub mod network;

@@ -52,6 +52,10 @@ impl Timeout {
     pub const NCCL: Self = Self(20);
     /// That of Linux's connection management for its answers: 4.29 s (`CMA_CM_RESPONSE_TIMEOUT`).
     pub const MANAGEMENT: Self = Self(20);
+    /// The time-out of acknowledgements that Linux's connection management asks for: 2.15 s, as captured from rxe.
+    pub const PATH: Self = Self(19);
+    /// How long a NIC may take for an acknowledgement, as rxe says: 134 ms (`RXE_LOCAL_CA_ACK_DELAY`); mlx5 says 268.
+    pub const ACK_DELAY: Self = Self(15);
 
     /// The time-out with this code, 0 to 31.
     #[must_use]
