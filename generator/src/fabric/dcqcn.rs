@@ -402,7 +402,7 @@ mod tests {
         }
         // log2 of the 49951171875 bits per second that are missing, rounded up.
         assert_eq!(sent, 36);
-        assert_eq!(point, super::ReactionPoint::new(rate(LINE), &Dcqcn::default()), "nothing is remembered");
+        assert_eq!(point, ReactionPoint::new(rate(LINE), &Dcqcn::default()), "nothing is remembered");
     }
 
     fn parameters() -> impl Strategy<Value = Dcqcn> {

@@ -7,6 +7,12 @@
 
 pub mod notification;
 pub mod dcqcn;
+mod frame;
+mod path;
+mod trouble;
 
 pub use dcqcn::ReactionPoint;
-pub use notification::NotificationPoint;
+pub use frame::{Fate, FrameId, FrameKind};
+pub use notification::{Notice, NotificationPoint};
+pub use path::Paths;
+pub use trouble::Trouble;

@@ -30,8 +30,17 @@ pub struct PlanError {
 pub(super) struct Wrong {
     /// The keys from the root to the value: the most specific that is written is shown.
     pub(super) keys: Vec<&'static str>,
+    /// The place in the array of tables that the keys pass through, if they pass through one.
+    pub(super) entry: Option<usize>,
     pub(super) what: String,
     pub(super) help: Option<String>,
+}
+
+impl Wrong {
+    /// What is wrong with one table of an array.
+    pub(super) fn of_entry(self, entry: usize) -> Self {
+        Self { entry: Some(entry), ..self }
+    }
 }
 
 impl PlanError {
@@ -93,8 +102,10 @@ impl PlanError {
                 else {
                     break;
                 };
+                let array = value.get_ref().as_array();
+                let value = wrong.entry.and_then(|entry| array?.get(entry)).unwrap_or(value);
                 table = value.get_ref().as_table();
-                span = if table.is_some() { name.span() } else { value.span() };
+                span = if table.is_some() && array.is_none() { name.span() } else { value.span() };
             }
             span
         });
@@ -117,7 +128,7 @@ fn expected(message: &str) -> Option<String> {
 }
 
 /// Keys of the plan format that later versions of the program read.
-const LATER: [&str; 31] = [
+const LATER: [&str; 30] = [
     "hf_config",
     "kv_heads",
     "head_dim",
@@ -147,7 +158,6 @@ const LATER: [&str; 31] = [
     "setup",
     "jitter",
     "stragglers",
-    "impairments",
     "all_reduce",
 ];
 

@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::chance::ChanceText;
+use super::impairments::ImpairmentTable;
+
 /// A plan file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -171,4 +174,20 @@ pub struct FabricTable {
     pub latency: Option<String>,
     /// Frames that a queue pair sends before the next one has its turn; 16 if not given.
     pub quantum: Option<u32>,
+    /// Marks by queues: when switches set CE; never if not given.
+    pub ecn: Option<EcnTable>,
+    /// Planned trouble.
+    pub impairments: Option<Vec<ImpairmentTable>>,
+}
+
+/// `[fabric.ecn]`: frames are marked that find more than this waiting before the port of their receiver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EcnTable {
+    /// Up to here none is marked.
+    pub kmin: String,
+    /// Beyond here all are; `kmin` if not given.
+    pub kmax: Option<String>,
+    /// The chance at `kmax`, to which it grows from `kmin` in a straight line; 1 if not given.
+    pub pmax: Option<ChanceText>,
 }

@@ -5,17 +5,22 @@
 
 mod error;
 mod value;
+mod chance;
 mod dcqcn;
+mod impairments;
 mod file;
+mod fabric;
 mod resolve;
 mod written;
 pub mod load;
 #[cfg(test)]
 mod refusals;
 
+pub use chance::Chance;
 pub use dcqcn::Dcqcn;
 pub use error::PlanError;
 pub use file::PlanFile;
+pub use impairments::{Choice, Filter, Frames, Harm, Impairment, Run};
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -206,6 +211,23 @@ pub struct Fabric {
     pub latency: Nanos,
     /// Frames that a queue pair sends before the next one has its turn.
     pub quantum: u32,
+    /// When queues mark frames.
+    pub marking: Option<Marking>,
+    /// Planned trouble, in the plan's order.
+    pub impairments: Vec<Impairment>,
+    /// How senders react to notifications.
+    pub dcqcn: Dcqcn,
+}
+
+/// When switches mark frames: by what waits before the port of the frame's receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marking {
+    /// Up to here none is marked.
+    pub kmin: Bytes,
+    /// Beyond here all are; not below `kmin`.
+    pub kmax: Bytes,
+    /// The chance at `kmax`.
+    pub pmax: Chance,
 }
 
 impl Plan {
@@ -225,7 +247,7 @@ impl Plan {
             (Some(name), None) => {
                 let text = read_text(name).map_err(|what| {
                     let help = Some("a UTF-8 text beside the plan, or tokens = N".to_owned());
-                    refuse(error::Wrong { keys: vec!["training", "text"], what, help })
+                    refuse(error::Wrong { keys: vec!["training", "text"], entry: None, what, help })
                 })?;
                 Words::Text { name: name.clone(), text }
             }

@@ -1,16 +1,16 @@
 //! What a written value means, and why it is refused.
 
-use traces::unit::{BitRate, Bytes, Nanos};
+use traces::unit::{BitRate, Bytes};
 use traces::wire::{PathMtu, Payload};
 
 use super::error::{Wrong, did_you_mean};
+use super::fabric;
 use super::file::{
     ClusterTable, ModelTable, ParallelismTable, PlanFile, TimingTable, TrainingTable, TransportTable,
 };
 use super::value::{between, choice, positive, prefix, quantity, within, wrong};
 use super::{
-    Cluster, Collectives, Dimension, Fabric, Number, Parallelism, Plan, Schedule, Timing, Training,
-    Transport, Words,
+    Cluster, Collectives, Dimension, Number, Parallelism, Plan, Schedule, Timing, Training, Transport, Words,
 };
 use crate::model::Model;
 
@@ -47,10 +47,7 @@ pub(super) fn resolve(file: &PlanFile, words: Words) -> Result<Plan, Wrong> {
         let what = format!("{channels} channels");
         return Err(wrong(&["collectives", "channels"], what, "between 1 and 64, as NCCL has".to_owned()));
     }
-    let fabric = file.fabric.clone().unwrap_or_default();
-    choice(&["fabric", "model"], fabric.model.as_deref(), &["ideal"])?;
-    let quantum = fabric.quantum.unwrap_or(16);
-    positive(&["fabric", "quantum"], u64::from(quantum))?;
+    let fabric = fabric::resolve(&file.fabric.clone().unwrap_or_default(), &cluster, &transport)?;
     Ok(Plan {
         name: file.name.clone(),
         seed: file.seed.unwrap_or(1),
@@ -61,10 +58,7 @@ pub(super) fn resolve(file: &PlanFile, words: Words) -> Result<Plan, Wrong> {
         collectives: Collectives { channels },
         transport,
         timing: timing(file.timing.as_ref().unwrap_or(&TimingTable::default()))?,
-        fabric: Fabric {
-            latency: quantity::<Nanos>(&["fabric", "latency"], fabric.latency.as_deref(), "2us")?,
-            quantum,
-        },
+        fabric,
     })
 }
 

@@ -37,6 +37,7 @@ pub(super) fn quantity<T: FromStr<Err = UnitError>>(
 ) -> Result<T, Wrong> {
     text.unwrap_or(default).parse().map_err(|error: UnitError| Wrong {
         keys: keys.to_vec(),
+        entry: None,
         what: format!("{}: {error}", keys.join(".")),
         help: None,
     })
@@ -69,5 +70,5 @@ pub(super) fn between(keys: &[&'static str], value: u64, least: u64, most: u64) 
 }
 
 pub(super) fn wrong(keys: &[&'static str], what: String, help: String) -> Wrong {
-    Wrong { keys: keys.to_vec(), what, help: Some(help) }
+    Wrong { keys: keys.to_vec(), entry: None, what, help: Some(help) }
 }

@@ -1,11 +1,12 @@
 //! A plan written out as the file that means it, with every default.
 
-use traces::unit::{duration_text, rate_text, size_text};
+use traces::unit::{rate_text, size_text};
 use traces::wire::Payload;
 
+use super::fabric;
 use super::file::{
-    ClusterTable, CollectivesTable, FabricTable, ModelTable, ParallelismTable, PlanFile, TimingTable,
-    TrainingTable, TransportTable,
+    ClusterTable, CollectivesTable, ModelTable, ParallelismTable, PlanFile, TimingTable, TrainingTable,
+    TransportTable,
 };
 use super::{Dimension, Plan, Schedule, Words};
 use crate::model::Model;
@@ -85,11 +86,7 @@ pub(super) fn file(plan: &Plan) -> PlanFile {
             peak_flops: Some(timing.peak_flops),
             efficiency_percent: Some(timing.efficiency_percent),
         }),
-        fabric: Some(FabricTable {
-            model: Some("ideal".to_owned()),
-            latency: Some(duration_text(fabric.latency)),
-            quantum: Some(fabric.quantum),
-        }),
+        fabric: Some(fabric::written(fabric, cluster)),
     }
 }
 
