@@ -77,6 +77,9 @@ impl ReactionPoint {
 
     /// A notification arrives.
     pub fn on_cnp(&mut self, now: Nanos) {
+        if !self.parameters.enabled {
+            return;
+        }
         self.advance(now);
         let parameters = self.parameters;
         let line = self.line.bits_per_second();
@@ -279,6 +282,13 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_whose_reaction_is_off_does_not_slow() {
+        let mut point = point(Dcqcn { enabled: false, ..Dcqcn::default() });
+        point.on_cnp(Nanos(10));
+        assert!(point.is_recovered(Nanos(10)));
+    }
+
+    #[test]
     fn a_second_notification_waits_for_the_end_of_the_period() {
         let mut point = point(Dcqcn::default());
         point.on_cnp(Nanos(0));
@@ -410,6 +420,7 @@ mod tests {
         let rates = (1..50_u64, 1..500_u64, 1..2_000_u64, prop::option::of(1..100_000_u64));
         let counting = (1_000..600_000_u64, prop::option::of(1..100_000_u64), 1..32_u8, 1_000..60_000_u64);
         (estimate, rates, counting, any::<[bool; 2]>()).prop_map(|(estimate, rates, counting, clamp)| Dcqcn {
+            enabled: true,
             initial_alpha: estimate.0,
             alpha_kept: estimate.1,
             alpha_period: Nanos(estimate.2),

@@ -3,7 +3,7 @@
 use traces::unit::{Bytes, Nanos, duration_text, size_text};
 
 use super::chance::{Chance, ChanceText};
-use super::dcqcn::Dcqcn;
+use super::dcqcn;
 use super::error::Wrong;
 use super::file::{EcnTable, FabricTable};
 use super::impairments::{self, Surroundings};
@@ -30,7 +30,7 @@ pub(super) fn resolve(
         quantum,
         marking,
         impairments: impairments::resolve(table.impairments.as_deref().unwrap_or_default(), around)?,
-        dcqcn: Dcqcn::default(),
+        dcqcn: dcqcn::resolve(&table.dcqcn.clone().unwrap_or_default())?,
     })
 }
 
@@ -63,6 +63,7 @@ pub(super) fn written(fabric: &Fabric, cluster: &Cluster) -> FabricTable {
             kmax: Some(size_text(kmax)),
             pmax: Some(ChanceText(pmax.to_string())),
         }),
+        dcqcn: Some(dcqcn::written(&fabric.dcqcn)),
         impairments: (!impairments.is_empty()).then_some(impairments),
     }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::chance::ChanceText;
+use super::dcqcn::DcqcnTable;
 use super::impairments::ImpairmentTable;
 
 /// A plan file.
@@ -176,6 +177,8 @@ pub struct FabricTable {
     pub quantum: Option<u32>,
     /// Marks by queues: when switches set CE; never if not given.
     pub ecn: Option<EcnTable>,
+    /// How senders react to congestion notifications.
+    pub dcqcn: Option<DcqcnTable>,
     /// Planned trouble.
     pub impairments: Option<Vec<ImpairmentTable>>,
 }

@@ -8,7 +8,7 @@ use traces::id::{NicId, QueuePairId};
 use traces::origin::Class;
 use traces::unit::{Nanos, duration_text};
 
-pub use table::{BurstTable, ImpairmentTable, NicName};
+pub(super) use table::{BurstTable, ImpairmentTable, NicName};
 
 use super::chance::{Chance, ChanceText};
 use super::error::{Wrong, did_you_mean};
@@ -379,3 +379,6 @@ const HELP_CHOICE: &str =
 
 /// A delay beyond this would be a loss to any NIC.
 const LONGEST: Nanos = Nanos(60_000_000_000);
+
+#[cfg(test)]
+mod tests;
