@@ -38,7 +38,7 @@ local function json_string(text, at)
   local stop = at
   repeat
     stop = text:find('["\\]', stop)
-    if not stop then error("a string without an end") end
+    if not stop then error("a string without an end", 0) end
     local escape = text:byte(stop) == 92
     if escape then stop = stop + 2 end
   until not escape
@@ -55,7 +55,7 @@ end
 
 local function json_value(text, at)
   at = text:find("%S", at)
-  if not at then error("it ends too early") end
+  if not at then error("it ends too early", 0) end
   local first = text:sub(at, at)
   if first == '"' then return json_string(text, at + 1) end
   if first == "{" or first == "[" then
@@ -66,22 +66,22 @@ local function json_value(text, at)
       count = count + 1
       local key = count
       if close == "}" then
-        if text:sub(at, at) ~= '"' then error("no key at byte " .. at) end
+        if text:sub(at, at) ~= '"' then error("no key at byte " .. at, 0) end
         key, at = json_string(text, at + 1)
-        at = text:match("^%s*:()", at) or error("no colon at byte " .. at)
+        at = text:match("^%s*:()", at) or error("no colon at byte " .. at, 0)
       end
       value, at = json_value(text, at)
       object[key] = value
       at = text:match("^%s*,%s*()", at) or text:match("^%s*()", at)
     end
-    if not at then error("it ends too early") end
+    if not at then error("it ends too early", 0) end
     return object, at + 1
   end
   local word, stop = text:match("^([%w%.%+%-]+)()", at)
   if word == "null" then return nil, stop end
   if word == "true" or word == "false" then return word == "true", stop end
   local number = word and tonumber(word)
-  if number == nil then error("no value at byte " .. at) end
+  if number == nil then error("no value at byte " .. at, 0) end
   return number, stop
 end
 
@@ -95,12 +95,12 @@ local graph = { MAGIC = "TWGRAPH\n" }
 
 -- A whole number up to 2^53 (all that occur here: addresses have 48 bits), and the place behind it.
 local function varint(data, at)
-  local byte = data:byte(at)
+  local byte = data:byte(at) or error("it was cut", 0)
   if byte < 128 then return byte, at + 1 end
   local value, scale = byte - 128, 128
   repeat
     at = at + 1
-    byte = data:byte(at)
+    byte = data:byte(at) or error("it was cut", 0)
     value = value + (byte % 128) * scale
     scale = scale * 128
   until byte < 128
@@ -114,23 +114,26 @@ local function records(data, at, stop, take)
     key, at = varint(data, at)
     local wire = key % 8
     local field = (key - wire) / 8
-    value, at = varint(data, at)
-    if wire == 0 then
-      take(field, value)
-    elseif wire == 2 then
-      take(field, at, at + value)
-      at = at + value
+    if wire == 1 or wire == 5 then -- of fixed length: none that is known here
+      at = at + (wire == 1 and 8 or 4)
     else
-      error("a field of wire type " .. wire .. " at byte " .. at)
+      value, at = varint(data, at)
+      if wire == 0 then
+        take(field, value)
+      elseif wire == 2 then
+        take(field, at, at + value)
+        at = at + value
+      else
+        error("a field of wire type " .. wire .. " at byte " .. at, 0)
+      end
     end
   end
 end
 
 -- Calls take(message) for each message that the file's nodes send or receive, in order.
 function graph.each_message(data, take)
-  if data:sub(1, 8) ~= graph.MAGIC then error("it is no graph file") end
-  local at, length, key = 9, nil, nil
-  local message
+  if data:sub(1, 8) ~= graph.MAGIC then error("it is no graph file", 0) end
+  local at, length, key, ended, message = 9, nil, nil, false, nil
   local function of_message(field, value)
     if field == 1 then message.sender = value
     elseif field == 2 then message.sequence = value
@@ -141,7 +144,9 @@ function graph.each_message(data, take)
   while at <= #data do
     length, at = varint(data, at)
     local stop = at + length
+    if stop > #data + 1 then error("it was cut in the record at byte " .. at - 1, 0) end
     key = data:byte(at)
+    ended = key == 26 -- field 3: the totals
     if key == 18 then -- field 2: a node
       local planned = 0
       _, at = varint(data, at + 1)
@@ -161,6 +166,7 @@ function graph.each_message(data, take)
     end
     at = stop
   end
+  if not ended then error("it was cut: it has no totals", 0) end
 end
 
 local ORIGIN = {
@@ -169,7 +175,7 @@ local ORIGIN = {
 
 -- What a message is for.
 function graph.origin(data, from, stop)
-  local origin = { step = 0, group = 0, instance = 0, collective_step = 0, channel = 0, slice = 0 }
+  local origin = { step = 0, group = 0, instance = 0, collective_step = 0, channel = 0, slice = 0, offset = 0 }
   records(data, from, stop, function(field, value, until_)
     if field == 8 then
       records(data, value, until_, function(part, number)
@@ -177,6 +183,8 @@ function graph.origin(data, from, stop)
       end)
     elseif field == 7 then
       origin.address = value
+    elseif field == 9 then
+      origin.offset = value
     end
   end)
   origin.phase = PHASES[origin.phase]
@@ -223,10 +231,10 @@ local function read_file(path)
 end
 
 function Trace.open(folder)
-  local manifest = json.parse(read_file(folder .. "/manifest.json"))
-  if type(manifest) ~= "table" or manifest.schema_version ~= 1 then
-    error(folder .. "/manifest.json: its schema_version is not 1", 0)
-  end
+  local path = folder .. "/manifest.json"
+  local parsed, manifest = pcall(json.parse, read_file(path))
+  if not parsed then error(path .. ": " .. manifest, 0) end
+  if type(manifest) ~= "table" or manifest.schema_version ~= 1 then error(path .. ": its schema_version is not 1", 0) end
   local trace = setmetatable({ folder = folder, manifest = manifest, pairs = {}, by_key = {}, by_qpn = {} }, Trace)
   trace.path_mtu = manifest.transport.path_mtu_bytes
   trace.data, trace.queues = {}, {}
@@ -261,7 +269,7 @@ function Trace:load(host)
   self.data[host.id] = false
   local data = read_file(self.folder .. "/" .. host.graph)
   local found, order = {}, {}
-  graph.each_message(data, function(message)
+  local whole, why = pcall(graph.each_message, data, function(message)
     local queue = found[message.sender]
     if not queue then
       queue = { first = {}, messages = {}, data = data }
@@ -271,6 +279,7 @@ function Trace:load(host)
     if last and last.sequence > message.sequence then order[message.sender] = true end
     queue.messages[#queue.messages + 1] = message
   end)
+  if not whole then error(self.folder .. "/" .. host.graph .. ": " .. why, 0) end
   for sender, queue in pairs(found) do
     if order[sender] then table.sort(queue.messages, function(a, b) return a.sequence < b.sequence end) end
     self:lay_out(queue)
@@ -303,7 +312,7 @@ function Trace:queue(sender)
   if not self.queues[sender.id] then
     for _, host in ipairs { sender.nic.host, sender.peer.nic.host } do
       local read, why = pcall(self.load, self, host)
-      if not read then self.problem = self.folder .. "/" .. host.graph .. ": " .. tostring(why) end
+      if not read then self.problem = tostring(why) end
       if self.queues[sender.id] then break end
     end
   end
@@ -482,6 +491,7 @@ local function flow_of(header)
     flow.queue = trace:queue(receiver.peer)
   end
   flow.known = flow.queue ~= nil
+  flow.problem = receiver and not flow.known and trace.problem or nil
   flow.queue = flow.queue or { first = {}, messages = {} }
   capture.flows[header.interface .. header.key] = flow
   return flow
@@ -710,6 +720,7 @@ declare("message.sequence", ProtoField.uint32, "Message's sequence")
 declare("message.bytes", ProtoField.uint32, "Message's bytes")
 declare("message.frames", ProtoField.uint32, "Message's frames")
 declare("message.frame", ProtoField.uint32, "Frame of the message", base.DEC, nil, nil, "From 1")
+declare("offset", ProtoField.uint64, "Offset", base.DEC, nil, nil, "Where the payload stands in the operation's buffer")
 declare("message.first_in", ProtoField.framenum, "Message begins in", base.NONE)
 declare("message.last_in", ProtoField.framenum, "Message ends in", base.NONE)
 declare("message.duration", ProtoField.relative_time, "First to last frame of the message")
@@ -733,7 +744,7 @@ declare("cts.tag", ProtoField.uint32, "Tag")
 declare("cts.index", ProtoField.uint64, "Index")
 declare("cts.in", ProtoField.framenum, "Cleared to send in", base.NONE)
 declare("stamp", ProtoField.none, "Measurement stamp")
-declare("stamp.class", ProtoField.uint8, "Class", base.DEC, nil, nil)
+declare("stamp.class", ProtoField.uint8, "Class", base.DEC, CLASSES)
 declare("stamp.run", ProtoField.uint32, "Run", base.HEX)
 declare("stamp.sequence", ProtoField.uint64, "Sequence")
 declare("stamp.intended", ProtoField.uint64, "Intended time (ns)")
@@ -901,11 +912,13 @@ local function study(tvb, pinfo, header, kind, cts)
     if cts then
       capture.cleared[header.interface .. header.target .. tostring(cts(0, 8):le_uint64())] = number
       local why = flow.receiver and cleared(capture.trace, flow.receiver, cts(56, 4):le_uint(), cts(0, 8):le_uint64():tonumber())
-      if why then sight, frame = { message = why }, nil end
+      if why and sight then sight.message, sight.clears = why, true end
     elseif kind == "data" and header.dma_length and header.source then
       note.cleared_in = capture.cleared[header.interface .. header.source .. tostring(tvb(header.bth + 12, 8):uint64())]
     end
   end
+  -- A clear-to-send write and its acknowledgement tell of the message that they clear, and are none of its frames.
+  if sight and sight.clears then frame = nil end
   capture.sights[number], capture.frame[number] = sight, frame
   if next(note) then
     note.mark = note.retransmission and "[Retransmission] " or note.out_of_order and "[Out of order] "
@@ -919,14 +932,15 @@ local function relative(seconds)
   return NSTime.new(math.floor(nanoseconds / 1e9), nanoseconds % 1e9)
 end
 
--- One line: step 0, layer 3, backward, dp_gradients: all_reduce.
-local function summary(message)
+-- One line: step 0, layer 3, backward, dp_gradients: all_reduce, data.
+local function summary(message, kind)
   local parts = {}
   if message.step then parts[#parts + 1] = "step " .. message.step end
   if message.microbatch then parts[#parts + 1] = "microbatch " .. message.microbatch end
   if message.layer then parts[#parts + 1] = "layer " .. message.layer end
   if message.phase then parts[#parts + 1] = message.phase end
   if message.class then parts[#parts + 1] = message.class .. ": " .. (message.operation or "?") end
+  parts[#parts + 1] = kind
   return table.concat(parts, ", ")
 end
 
@@ -970,9 +984,11 @@ local function show_message(tree, sight, frame)
   for _, why in ipairs(WHY) do
     local value = message[why[1]]
     if value then put(tree, why[2], value) end
+    if why[1] == "group" then
+      local group = value and capture.trace and capture.trace.groups[value]
+      if group then put(tree, field.group_name, group.name) end
+    end
   end
-  local group = message.group and capture.trace and capture.trace.groups[message.group]
-  if group then put(tree, field.group_name, group.name) end
   if message.id then
     put(tree, field.message, message.id)
     put(tree, field.message_queue_pair, message.queue_pair)
@@ -981,9 +997,12 @@ local function show_message(tree, sight, frame)
   if message.bytes then put(tree, field.message_bytes, message.bytes) end
   if message.frames then put(tree, field.message_frames, message.frames) end
   if frame then put(tree, field.message_frame, frame) end
-  if sight.first_in then put(tree, field.message_first_in, sight.first_in) end
-  if sight.last_in then put(tree, field.message_last_in, sight.last_in) end
-  if sight.first_at and sight.last_at then put(tree, field.message_duration, relative(sight.last_at - sight.first_at)) end
+  if frame and message.offset then put(tree, field.offset, UInt64(message.offset + (frame - 1) * capture.trace.path_mtu)) end
+  if not sight.clears then
+    if sight.first_in then put(tree, field.message_first_in, sight.first_in) end
+    if sight.last_in then put(tree, field.message_last_in, sight.last_in) end
+    if sight.first_at and sight.last_at then put(tree, field.message_duration, relative(sight.last_at - sight.first_at)) end
+  end
   if sight.acknowledged_in then put(tree, field.acknowledged_in, sight.acknowledged_in) end
   put(tree, field.source, message.source)
 end
@@ -1025,8 +1044,7 @@ local function show_stamp(tree, tvb, header)
   local range = tvb(header.body, 32)
   if range(0, 3):uint() ~= 0x747701 then return end
   local under = tree:add(field.stamp, range)
-  local class = under:add(field.stamp_class, range(3, 1))
-  class:append_text(" (" .. (CLASSES[range(3, 1):uint()] or "not known") .. ")")
+  under:add(field.stamp_class, range(3, 1))
   under:add(field.stamp_run, range(4, 4))
   under:add(field.stamp_sequence, range(8, 8))
   under:add(field.stamp_intended, range(16, 8))
@@ -1081,7 +1099,7 @@ local function show(tvb, pinfo, tree, header, kind, cts)
   put(under, field.opcode, short_opcode(header))
   show_ends(under, flow, kind, sight and sight.message)
   if sight then
-    if visible then under:set_text("tokenwire: " .. summary(sight.message) .. ", " .. kind) end
+    if visible then under:set_text("tokenwire: " .. summary(sight.message, kind)) end
     show_message(under, sight, capture.frame[number])
   elseif visible then
     under:set_text("tokenwire: " .. kind)
@@ -1094,8 +1112,11 @@ local function show(tvb, pinfo, tree, header, kind, cts)
   end
   if tokenwire.prefs.stamps and kind == "data" then show_stamp(under, tvb, header) end
   if tokenwire.prefs.check_icrc then show_icrc(under, tvb, header) end
-  if capture.problem and number == 1 then
-    under:add(field.problem, capture.problem):add_proto_expert_info(problem_expert, capture.problem)
+  local problem = number == 1 and capture.problem or flow and flow.problem
+  if problem then
+    local item = under:add(field.problem, problem)
+    item:set_generated()
+    item:add_proto_expert_info(problem_expert, problem)
   end
 end
 
@@ -1110,7 +1131,10 @@ function tokenwire.dissector(tvb, pinfo, tree)
 
   local note = capture.notes[pinfo.number]
   visible = tree.visible
-  myself = myself or Dissector.get("tokenwire")
+  if myself == nil then
+    local known, dissector = pcall(Dissector.get, "tokenwire")
+    myself = known and dissector or false
+  end
   if visible or note or tokenwire.prefs.check_icrc or not myself or tree:referenced(myself) then
     show(tvb, pinfo, tree, header, kind, cts)
   end
