@@ -230,12 +230,14 @@ local function read_file(path)
   return data
 end
 
-function Trace.open(folder)
+function Trace.open(folder, before)
   local path = folder .. "/manifest.json"
-  local parsed, manifest = pcall(json.parse, read_file(path))
+  local text = read_file(path)
+  if before and before.folder == folder and before.text == text then return before end -- the same trace, made again or not
+  local parsed, manifest = pcall(json.parse, text)
   if not parsed then error(path .. ": " .. manifest, 0) end
   if type(manifest) ~= "table" or manifest.schema_version ~= 1 then error(path .. ": its schema_version is not 1", 0) end
-  local trace = setmetatable({ folder = folder, manifest = manifest, pairs = {}, by_key = {}, by_qpn = {} }, Trace)
+  local trace = setmetatable({ folder = folder, text = text, manifest = manifest, pairs = {}, by_key = {}, by_qpn = {} }, Trace)
   trace.path_mtu = manifest.transport.path_mtu_bytes
   trace.data, trace.queues = {}, {}
   local nics, hosts, groups = {}, {}, {}
@@ -1142,19 +1144,19 @@ function tokenwire.dissector(tvb, pinfo, tree)
   if mark and tokenwire.prefs.mark_info then pinfo.cols.info:prepend(mark) end
 end
 
-local opened = {} -- the trace by its folder: files of one trace are opened one after the other
+local opened -- the last trace: files of one are opened one after the other
 
 function tokenwire.init()
   new_capture()
   local folder = tokenwire.prefs.trace
   if folder == "" then folder = trace_beside_capture() end
   if not folder then return end
-  if opened.folder ~= folder then
-    local read, trace = pcall(Trace.open, folder)
-    opened = { folder = folder, trace = read and trace or nil, problem = not read and tostring(trace) or nil }
+  local read, trace = pcall(Trace.open, folder, opened)
+  if read then
+    opened, capture.trace, capture.epoch = trace, trace, trace.manifest.epoch_ns
+  else
+    capture.problem = tostring(trace)
   end
-  capture.trace, capture.problem = opened.trace, opened.problem
-  capture.epoch = opened.trace and opened.trace.manifest.epoch_ns
 end
 
 new_capture()
