@@ -9,3 +9,4 @@ mod judges;
 mod replay;
 mod structure;
 mod volumes;
+mod wireshark;
