@@ -311,6 +311,7 @@ end
 
 -- The messages that a queue pair sends: they stand in the graphs of both ends.
 function Trace:queue(sender)
+  if sender.sends_data == false then return nil end -- it only clears the other end to send
   if not self.queues[sender.id] then
     for _, host in ipairs { sender.nic.host, sender.peer.nic.host } do
       local read, why = pcall(self.load, self, host)
@@ -334,35 +335,25 @@ local function described(queue, place)
   return message
 end
 
--- The queue pairs that share the connection of a sending one, in order. In a pipeline two ranks have one connection each way:
--- those that send no data are the other one's ends.
+-- The queue pairs that carry the data of a sending one's connection, by their place in it.
 local function connection(trace, sender)
-  local function name(pair)
-    return table.concat({ pair.group, pair.channel, pair.nic.id, pair.rank, pair.peer.nic.id, pair.peer.rank }, " ")
-  end
   if not trace.connections then
     trace.connections = {}
     for _, pair in ipairs(trace.manifest.queue_pairs) do
-      local known = trace.connections[name(pair)] or {}
-      known[#known + 1], trace.connections[name(pair)] = pair, known
+      if pair.connection and pair.sends_data then
+        local lanes = trace.connections[pair.connection] or {}
+        lanes[pair.lane + 1], trace.connections[pair.connection] = pair, lanes
+      end
     end
   end
-  local known = trace.connections[name(sender)]
-  if not known.sending then
-    known.sending = {}
-    for _, pair in ipairs(known) do
-      if trace:queue(pair) then table.insert(known.sending, pair) end
-    end
-  end
-  return known.sending
+  return trace.connections[sender.connection or -1] or { sender }
 end
 
 -- The message that a clear-to-send write to a queue pair is for: the index counts the messages of its connection from 1, which
 -- its queue pairs take in turn, or share. The address decides.
 local function cleared(trace, sender, index, address)
-  local ends, number = connection(trace, sender), index - 1
-  if #ends == 0 then return nil end
-  for _, choice in ipairs { { ends[number % #ends + 1], math.floor(number / #ends) }, { sender, number } } do
+  local lanes, number = connection(trace, sender), index - 1
+  for _, choice in ipairs { { lanes[number % #lanes + 1], math.floor(number / #lanes) }, { sender, number } } do
     local queue = trace:queue(choice[1])
     local place = queue and choice[2] - queue.messages[1].sequence + 1
     local message = queue and queue.messages[place] and described(queue, place)
