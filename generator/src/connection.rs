@@ -1,16 +1,18 @@
 //! The network as the plan means it: NICs with their addresses, and the queue pairs of all connections.
 //!
-//! A connection serves one group, one channel and two ranks that are neighbours in the group's ring or pipeline; it is
-//! two queue pairs, one at each end, and both ends may send. Everything is assigned once, before the first message, in
-//! memory that follows the number of connections, and does not depend on which part of the trace is written.
+//! A connection carries the data of one group and one channel from a rank to its neighbour in the group's ring or pipeline,
+//! as NCCL's do: one way. It is one or more queue pairs, each with an end at both ranks; data go from the sending ends,
+//! clear-to-send writes come back on the first of them. Everything is assigned once, before the first message, in memory
+//! that follows the number of connections, and does not depend on which part of the trace is written.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use traces::id::{GroupId, HostId, NicId, QueuePairId, Rank};
 use traces::manifest;
+use traces::wire::profile::FirstPsn;
 use traces::wire::segment::{Encapsulation, IpVersion};
-use traces::wire::{Mac, Qpn, RemoteKey, source_port};
+use traces::wire::{Mac, Psn, Qpn, RemoteKey};
 
 use crate::collective::{RING_WINDOW, TRAIN_WINDOW, TrainChannels};
 use crate::placement::{Group, GroupKind, Placement};
@@ -22,9 +24,15 @@ use crate::random::Stream;
 pub struct Network {
     nics: Vec<Nic>,
     pairs: Vec<QueuePair>,
-    /// The first queue pair of an edge: at its first rank, for channel 0.
+    /// Queue pairs of a connection.
+    width: u32,
+    /// The connection of an edge's channel 0; those of the other channels follow.
     edges: BTreeMap<(GroupId, Rank, Rank), u32>,
 }
+
+/// A connection, by its number: `2 * width * number` is the first of its queue pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionId(pub u32);
 
 /// A NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +49,7 @@ pub struct Nic {
     pub address: IpAddr,
 }
 
-/// One end of a connection.
+/// One end of a queue pair of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePair {
     /// Its id in the trace.
@@ -52,14 +60,22 @@ pub struct QueuePair {
     pub peer: QueuePairId,
     /// The number that frames to it carry.
     pub qpn: Qpn,
-    /// The UDP source port of what it sends: mlx5's rule, the same in both directions.
+    /// The UDP source port of what it sends.
     pub source_port: u16,
+    /// The sequence number of the first frame that it sends.
+    pub first_psn: Psn,
     /// The remote key of its memory.
     pub remote_key: RemoteKey,
     /// The first address of its memory, [`REGION`] bytes.
     pub address: u64,
-    /// The bytes of a slot: message `n` that it receives goes into slot `n` modulo the slots of the region.
+    /// The bytes of a slot of that memory.
     pub slot: u64,
+    /// The connection that it belongs to.
+    pub connection: ConnectionId,
+    /// Its place among the queue pairs of the connection.
+    pub lane: u32,
+    /// Whether this end sends the connection's data; the other clears it to.
+    pub sends_data: bool,
     /// The group that it serves.
     pub group: GroupId,
     /// The channel that it serves.
@@ -68,12 +84,21 @@ pub struct QueuePair {
     pub rank: Rank,
 }
 
+impl ConnectionId {
+    /// Its place in a list of all connections.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
 impl Network {
     /// Assigns everything.
     #[must_use]
     pub fn new(plan: &Plan, placement: &Placement) -> Self {
         let nics = (0..plan.nics()).map(|nic| self::nic(plan, nic)).collect();
-        let mut network = Self { nics, pairs: Vec::new(), edges: BTreeMap::new() };
+        let width = plan.collectives.queue_pairs;
+        let mut network = Self { nics, pairs: Vec::new(), width, edges: BTreeMap::new() };
         // Per host: queue pairs so far.
         let mut taken = vec![0_u32; NicId(plan.cluster.hosts).index()];
         for group in placement.groups() {
@@ -111,11 +136,28 @@ impl Network {
         &self.pairs[id.index()]
     }
 
-    /// The queue pair through which `from` sends to `to` on a channel; none if they share a host or are no neighbours.
+    /// How many connections there are.
     #[must_use]
-    pub fn between(&self, group: GroupId, from: Rank, to: Rank, channel: u32) -> Option<QueuePairId> {
-        let (edge, end) = if from < to { ((group, from, to), 0) } else { ((group, to, from), 1) };
-        self.edges.get(&edge).map(|first| QueuePairId(first + 2 * channel + end))
+    pub fn connections(&self) -> usize {
+        self.pairs.len() / NicId(2 * self.width).index()
+    }
+
+    /// Queue pairs of a connection.
+    #[must_use]
+    pub const fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// The connection on which `from` sends to `to` on a channel; none if they share a host or are no neighbours.
+    #[must_use]
+    pub fn between(&self, group: GroupId, from: Rank, to: Rank, channel: u32) -> Option<ConnectionId> {
+        self.edges.get(&(group, from, to)).map(|first| ConnectionId(first + channel))
+    }
+
+    /// The sending end of a connection's queue pair.
+    #[must_use]
+    pub const fn sender(&self, connection: ConnectionId, lane: u32) -> QueuePairId {
+        QueuePairId(2 * (connection.0 * self.width + lane))
     }
 
     fn connect(
@@ -123,51 +165,65 @@ impl Network {
         plan: &Plan,
         placement: &Placement,
         group: &Group,
-        (from, to): (Rank, Rank),
+        ends: (Rank, Rank),
         channels: u32,
         taken: &mut [u32],
     ) {
-        let ends = if from < to { [from, to] } else { [to, from] };
-        let first = QueuePairId(u32::try_from(self.pairs.len()).unwrap_or(u32::MAX)).0;
-        if self.edges.insert((group.id, ends[0], ends[1]), first).is_some() {
+        let first = u32::try_from(self.connections()).unwrap_or(u32::MAX);
+        if self.edges.insert((group.id, ends.0, ends.1), first).is_some() {
             unreachable!("edges() names an edge once");
         }
         let slots = if group.kind == GroupKind::Pipeline { TRAIN_WINDOW } else { RING_WINDOW };
+        let ends = [ends.0, ends.1];
+        let hosts = ends.map(|rank| placement.seat(rank).host);
         for channel in 0..channels {
-            let id = first + 2 * channel;
-            let numbers = ends.map(|rank| {
-                let host = placement.seat(rank).host;
-                let index = taken[host.index()];
-                taken[host.index()] += 1;
-                (host, index)
-            });
-            let qpns = numbers.map(|(host, index)| qpn(plan.seed, host, index));
-            for (end, other) in [(0, 1), (1, 0)] {
-                let (host, index) = numbers[end];
-                let [own, peer] = [end, other].map(|end| if end == 0 { id } else { id + 1 });
-                self.pairs.push(QueuePair {
-                    id: QueuePairId(own),
-                    nic: placement.seat(ends[end]).nic,
-                    peer: QueuePairId(peer),
-                    qpn: qpns[end],
-                    source_port: source_port::product(qpns[end], qpns[other]),
-                    remote_key: remote_key(plan.seed, own),
-                    address: region(plan.seed, host, index),
-                    slot: REGION / slots as u64,
-                    group: group.id,
-                    channel,
-                    rank: ends[end],
+            let connection = ConnectionId(first + channel);
+            // One piece of memory at each end, whatever the number of queue pairs.
+            let places = hosts.map(|host| taken[host.index()]);
+            for lane in 0..self.width {
+                let ids = [0, 1].map(|end| self.sender(connection, lane).0 + end);
+                let qpns = hosts.map(|host| {
+                    let index = taken[host.index()];
+                    taken[host.index()] += 1;
+                    qpn(plan.seed, host, index)
                 });
+                for (end, other) in [(0, 1), (1, 0)] {
+                    let profile = &plan.transport.profile;
+                    self.pairs.push(QueuePair {
+                        id: QueuePairId(ids[end]),
+                        nic: placement.seat(ends[end]).nic,
+                        peer: QueuePairId(ids[other]),
+                        qpn: qpns[end],
+                        source_port: profile.source_port.port(qpns[end], qpns[other]),
+                        first_psn: first_psn(plan, ids[end]),
+                        remote_key: remote_key(plan.seed, hosts[end], places[end]),
+                        address: region(plan.seed, hosts[end], places[end]),
+                        slot: REGION / slots as u64,
+                        connection,
+                        lane,
+                        sends_data: end == 0,
+                        group: group.id,
+                        channel,
+                        rank: ends[end],
+                    });
+                }
             }
         }
     }
 }
 
 impl QueuePair {
-    /// Where the message of this sequence number is written, when this queue pair receives it.
+    /// Where the connection's `number`-th message is written, when this end receives it.
     #[must_use]
-    pub const fn slot_address(&self, sequence: u32) -> u64 {
-        self.address + (sequence as u64 % (REGION / self.slot)) * self.slot
+    pub const fn slot_address(&self, number: u32) -> u64 {
+        self.address + (number as u64 % (REGION / self.slot)) * self.slot
+    }
+
+    /// Where the clear-to-send write of the connection's `number`-th message goes, when this end sends data
+    /// (NCCL's `ctsFifo`: 256 slots with room for 8 requests each).
+    #[must_use]
+    pub const fn clearance_address(&self, number: u32) -> u64 {
+        self.address + (number as u64 % CLEARANCES) * MOST_REQUESTS * CLEARANCE
     }
 }
 
@@ -201,12 +257,15 @@ pub fn group_entry(placement: &Placement, group: &Group) -> manifest::Group {
     }
 }
 
-/// The pairs of members that talk to each other, each once.
+/// Who sends to whom: around the ring, or both ways along the pipeline.
 fn edges(group: &Group) -> impl Iterator<Item = (Rank, Rank)> + use<> {
     let group = *group;
-    let around = group.kind != GroupKind::Pipeline && group.size() > 2;
-    let count = if around { group.size() } else { group.size() - 1 };
-    (0..count).map(move |place| (group.member(place), group.member(place + 1)))
+    let pipeline = group.kind == GroupKind::Pipeline;
+    let count = if pipeline { group.size() - 1 } else { group.size() };
+    (0..count).flat_map(move |place| {
+        let (one, other) = (group.member(place), group.member(place + 1));
+        std::iter::once((one, other)).chain(pipeline.then_some((other, one)))
+    })
 }
 
 fn nic(plan: &Plan, index: u32) -> Nic {
@@ -243,10 +302,22 @@ fn qpn(seed: u64, host: HostId, index: u32) -> Qpn {
     Qpn::new(u32::try_from(number).unwrap_or(2)).unwrap_or(Qpn::GENERAL_SERVICES)
 }
 
-/// An index in 24 bits, and the 8 bits that a consumer adds (mlx5).
-fn remote_key(seed: u64, pair: u32) -> RemoteKey {
-    let key = Stream::new(seed, "remote keys", pair.into()).below(1 << 24, 0);
-    RemoteKey(u32::try_from(key).unwrap_or(0) << 8 | (pair & 0xff))
+fn first_psn(plan: &Plan, pair: u32) -> Psn {
+    match plan.transport.profile.first_psn {
+        FirstPsn::Zero => Psn::ZERO,
+        FirstPsn::Random => {
+            let drawn = Stream::new(plan.seed, "first sequence numbers", pair.into()).below(1 << 24, 0);
+            Psn::wrapping(u32::try_from(drawn).unwrap_or(0))
+        }
+    }
+}
+
+/// An index in 24 bits that counts up over a host's regions, and the 8 bits that a consumer adds (mlx5).
+fn remote_key(seed: u64, host: HostId, index: u32) -> RemoteKey {
+    let stream = Stream::new(seed, "remote keys", host.0.into());
+    let first = u32::try_from(stream.below(1 << 23, 0)).unwrap_or(0);
+    let tag = u32::try_from(stream.below(1 << 8, 1 + u64::from(index))).unwrap_or(0);
+    RemoteKey(((first + index) & 0xff_ffff) << 8 | tag)
 }
 
 /// Regions of a host lie one behind another, somewhere below 2^47, as a process maps them.
@@ -257,3 +328,12 @@ fn region(seed: u64, host: HostId, index: u32) -> u64 {
 
 /// The memory of a queue pair: NCCL's buffer of the Simple protocol (NCCL_BUFFSIZE).
 pub const REGION: u64 = 4 << 20;
+
+/// A clear-to-send request in bytes (NCCL's `struct ncclIbSendFifo`), with eight remote keys.
+pub const CLEARANCE: u64 = 64;
+
+/// Requests that one clear-to-send write may have room for (NCCL_NET_IB_MAX_RECVS).
+const MOST_REQUESTS: u64 = 8;
+
+/// Slots of the sender's list of clearances (NCCL's NET_IB_MAX_REQUESTS).
+const CLEARANCES: u64 = 256;

@@ -4,26 +4,26 @@
 //! interleave, so they are merged frame by frame, up to an instant before which nothing more can come. Frames are made from
 //! templates ([`traces::wire::template`]), one per queue pair, opcode and length, so payloads are copied and never read.
 
+mod cm;
+mod maker;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 
 use thiserror::Error;
-use traces::id::{NicId, QueuePairId};
+use traces::id::NicId;
 use traces::manifest::ClassTotals;
 use traces::origin::Class;
 use traces::pcap::write::{PcapWriter, Written};
 use traces::unit::{BitRate, Bytes, Nanos};
+use traces::wire::Payload;
 use traces::wire::frame::FrameError;
-use traces::wire::icrc::tables::TableSet;
-use traces::wire::segment::{Segment, line_bytes};
-use traces::wire::{
-    Aeth, Bth, Ecn, Extensions, Frame, Immediate, Ip, Link, Network as NetworkHeader, Opcode, Payload, Psn,
-    Reth, Syndrome, Template, Varying, Vlan,
-};
+use traces::wire::segment::line_bytes;
 
-use crate::connection::{Network, QueuePair};
+use crate::connection::Network;
 use crate::plan::Plan;
-use crate::timeline::{Burst, Content, Direction};
+use crate::timeline::{Burst, Content, Direction, Purpose};
+use maker::FrameMaker;
 
 /// The capture of one port in the making.
 #[derive(Debug)]
@@ -56,8 +56,10 @@ pub struct PortTotals {
 pub struct LineTotals {
     /// Frames, acknowledgements included.
     pub frames: u64,
-    /// Payload of data frames.
+    /// Payload of data frames, those sent again included; clear-to-send writes carry none.
     pub payload: Bytes,
+    /// What of it was sent before.
+    pub repeated: Bytes,
     /// Bytes of whole frames.
     pub frame_bytes: Bytes,
     /// Messages begun.
@@ -102,39 +104,13 @@ struct Lane {
     next: Option<Nanos>,
 }
 
-/// Makes the frames of queue pairs.
-#[derive(Debug)]
-struct FrameMaker<'a> {
-    plan: &'a Plan,
-    network: &'a Network,
-    tables: TableSet,
-    /// By queue pair: the templates of its frames, the latest first.
-    templates: BTreeMap<QueuePairId, Vec<Made>>,
-}
-
-#[derive(Debug)]
-struct Made {
-    opcode: Opcode,
-    payload: u16,
-    template: Template,
-}
-
-/// What one frame carries.
-struct Cut {
-    opcode: Opcode,
-    psn: Psn,
-    payload: u16,
-    ack_request: bool,
-    extensions: Option<Extensions>,
-}
-
 impl<'a, W: Write> Capture<'a, W> {
     /// The capture of a port of the plan, written to `file`, which stands at its beginning.
     #[must_use]
     pub fn new(settings: &Settings<'a>, file: W) -> Self {
         let Settings { plan, network, epoch, snap, block } = *settings;
         Self {
-            maker: FrameMaker { plan, network, tables: TableSet::default(), templates: BTreeMap::new() },
+            maker: FrameMaker::new(plan, network),
             rate: plan.cluster.link,
             epoch,
             snap: snap.and_then(|snap| usize::try_from(snap).ok()).unwrap_or(usize::MAX),
@@ -190,38 +166,33 @@ impl<'a, W: Write> Capture<'a, W> {
             Direction::Received => (&mut self.received, &mut self.totals.received),
         };
         let Some(&burst) = lane.bursts.front() else { return Ok(()) };
-        let Some(cut) = cut(&burst, lane.written, self.maker.network) else { return Ok(()) };
-        let [.., high, low] = lane.written.to_be_bytes();
-        let identification = burst.identification.wrapping_add(u16::from_be_bytes([high, low]));
-        let template = self.maker.template(burst.sender, &cut)?;
-        let length = template.length();
-        let varying = Varying {
-            ack_request: cut.ack_request,
-            identification,
-            extensions: cut.extensions.as_ref(),
-            ..Varying::new(cut.psn)
-        };
+        let Some(made) = self.maker.make(&burst, lane.written)? else { return Ok(()) };
+        let length = made.length();
         let record = self.pcap.record(self.epoch + time, length.min(self.snap), length)?;
-        template.write(&varying, record)?;
+        made.write(record)?;
 
         let bytes = Bytes(u64::try_from(length).unwrap_or(u64::MAX));
         totals.frames += 1;
         totals.frame_bytes += bytes;
-        totals.payload += Bytes(cut.payload.into());
-        lane.written += 1;
-        lane.line += line_bytes(bytes);
-        if let Content::Data { origin, first, .. } = burst.content {
-            let class = origin.class;
-            let begins = u64::from(first == 0 && lane.written == 1);
+        if let Content::Data { carried, first, again, .. } = burst.content
+            && let Purpose::Data { .. } = carried.purpose
+        {
+            let payload = made.data();
+            let begins = u64::from(first == 0 && lane.written == 0 && !again);
+            totals.payload += Bytes(payload);
             totals.messages += begins;
-            if direction == Direction::Sent {
+            totals.repeated += Bytes(if again { payload } else { 0 });
+            if direction == Direction::Sent && !again {
+                let class = carried.origin.class;
                 let fresh = ClassTotals { class, messages: 0, frames: 0, payload_bytes: 0 };
                 let totals = self.totals.classes.entry(class).or_insert(fresh);
                 totals.messages += begins;
                 totals.frames += 1;
-                totals.payload_bytes += u64::from(cut.payload);
+                totals.payload_bytes += payload;
             }
         }
+        lane.written += 1;
+        lane.line += line_bytes(bytes);
         if lane.written == burst.content.frames() {
             lane.bursts.pop_front();
             (lane.written, lane.line) = (0, Bytes::ZERO);
@@ -230,117 +201,6 @@ impl<'a, W: Write> Capture<'a, W> {
             lane.next = Some(burst.start + self.rate.time_of(lane.line));
         }
         Ok(())
-    }
-}
-
-impl FrameMaker<'_> {
-    /// The template for such a frame of a queue pair.
-    fn template(&mut self, sender: QueuePairId, cut: &Cut) -> Result<&Template, FrameError> {
-        let made = self.templates.entry(sender).or_default();
-        let known = made.iter().position(|made| made.opcode == cut.opcode && made.payload == cut.payload);
-        let place = match known {
-            Some(place) => place,
-            None => {
-                let (plan, network) = (self.plan, self.network);
-                let frame = frame(plan, network, network.pair(sender), cut);
-                let length = usize::from(cut.payload);
-                let template = Template::new(&frame, plan.transport.payload, length, &mut self.tables)?;
-                // Lengths of last frames vary from operation to operation; the oldest are forgotten.
-                if made.len() == MOST_TEMPLATES {
-                    made.remove(0);
-                    self.tables_kept();
-                }
-                let made = self.templates.entry(sender).or_default();
-                made.push(Made { opcode: cut.opcode, payload: cut.payload, template });
-                made.len() - 1
-            }
-        };
-        Ok(&self.templates[&sender][place].template)
-    }
-
-    /// Tables of lengths that no template may have any more are let go.
-    fn tables_kept(&mut self) {
-        self.tables = TableSet::default();
-    }
-}
-
-/// The `index`-th frame of a burst.
-fn cut(burst: &Burst, index: u64, network: &Network) -> Option<Cut> {
-    Some(match burst.content {
-        Content::Acknowledge { psn, messages } => Cut {
-            opcode: Opcode::Acknowledge,
-            psn,
-            payload: 0,
-            ack_request: false,
-            extensions: Some(Extensions {
-                aeth: Some(Aeth::new(Syndrome::UNLIMITED, messages)),
-                ..Extensions::default()
-            }),
-        },
-        Content::Data { sequence, segments, first, .. } => {
-            let Segment { opcode, psn, payload, ack_request, .. } = segments.get(first + index)?;
-            let shape = opcode.shape();
-            let length = u32::try_from(segments.bytes.0).unwrap_or(u32::MAX);
-            let starts = first + index == 0;
-            let extensions = (shape.extension_length() > 0).then(|| {
-                let receiver = network.pair(network.pair(burst.sender).peer);
-                Extensions {
-                    reth: starts.then(|| Reth {
-                        virtual_address: receiver.slot_address(sequence),
-                        remote_key: receiver.remote_key,
-                        length,
-                    }),
-                    immediate: shape.place.ends().then(|| Immediate::from_u32(length)),
-                    ..Extensions::default()
-                }
-            });
-            Cut { opcode, psn, payload, ack_request, extensions }
-        }
-    })
-}
-
-/// A frame of a queue pair, without its payload.
-fn frame(plan: &Plan, network: &Network, sender: &QueuePair, cut: &Cut) -> Frame<'static> {
-    let receiver = network.pair(sender.peer);
-    let (from, to) = (network.nic(sender.nic), network.nic(receiver.nic));
-    let ip = match (from.address, to.address) {
-        (std::net::IpAddr::V4(source), std::net::IpAddr::V4(destination)) => {
-            Ip::V4 { source, destination, identification: 0, dont_fragment: true }
-        }
-        (source, destination) => Ip::V6 {
-            source: six(source),
-            destination: six(destination),
-            flow_label: sender.source_port.into(),
-        },
-    };
-    let transport = &plan.transport;
-    Frame {
-        link: Link {
-            source: from.mac,
-            destination: to.mac,
-            vlan: plan.cluster.vlan.map(|id| Vlan {
-                priority: transport.dscp >> 3,
-                drop_eligible: false,
-                id,
-            }),
-        },
-        network: NetworkHeader {
-            ip,
-            dscp: transport.dscp,
-            ecn: if transport.ecn_capable { Ecn::Capable0 } else { Ecn::NotCapable },
-            ttl: transport.ttl,
-        },
-        source_port: sender.source_port,
-        bth: Bth::new(cut.opcode, receiver.qpn, cut.psn),
-        extensions: cut.extensions.unwrap_or_default(),
-        payload: &[],
-    }
-}
-
-fn six(address: std::net::IpAddr) -> std::net::Ipv6Addr {
-    match address {
-        std::net::IpAddr::V4(address) => address.to_ipv6_mapped(),
-        std::net::IpAddr::V6(address) => address,
     }
 }
 
@@ -355,6 +215,3 @@ pub const fn payload_name(payload: Payload) -> &'static str {
 
 /// Whose capture it is, for sinks that keep several.
 pub type Captures<'a, W> = BTreeMap<NicId, Capture<'a, W>>;
-
-/// Templates of a queue pair.
-const MOST_TEMPLATES: usize = 16;

@@ -14,6 +14,7 @@ pub mod random;
 pub mod schedule;
 pub mod collective;
 pub mod connection;
+pub mod carriage;
 pub mod program;
 pub mod fabric;
 pub mod timeline;

@@ -201,7 +201,9 @@ fn chosen(plan: &Plan, options: &Options) -> Result<Vec<bool>, TraceError> {
 fn early(error: TimelineError<TraceError>) -> TraceError {
     match error {
         TimelineError::Sink(error) => error,
-        other @ TimelineError::Stuck { .. } => TraceError::Timeline(other.to_string()),
+        other @ (TimelineError::Stuck { .. } | TimelineError::GaveUp { .. }) => {
+            TraceError::Timeline(other.to_string())
+        }
     }
 }
 

@@ -5,7 +5,7 @@ usage: payload.py FILE.pcap MAC...
 
 MAC is the port's own address, one for each file. Prints a line a file: frames and payload bytes that the port sends, and
 that it receives, as "FILE sent FRAMES BYTES received FRAMES BYTES". Only requests that carry data count (RDMA WRITE);
-acknowledgements do not. Payload is what UDP carries less transport header, extension headers, pad and CRC, so a capture
+acknowledgements do not, nor do NCCL's clear-to-send writes (RDMA WRITE Only of 64 bytes without immediate). Payload is what UDP carries less transport header, extension headers, pad and CRC, so a capture
 that keeps the first 64 bytes of each frame is enough.
 """
 
@@ -36,9 +36,12 @@ def count(path, mac):
                 continue
             length = (frame[udp + 4] << 8) | frame[udp + 5]
             pad = (frame[bth + 1] >> 4) & 3
+            payload = length - 8 - 12 - extension - pad - 4
+            if frame[bth] == 0x0A and payload == 64:
+                continue
             side = sent if frame[6:12] == own else received
             side[0] += 1
-            side[1] += length - 8 - 12 - extension - pad - 4
+            side[1] += payload
     print(path, "sent", *sent, "received", *received)
 
 

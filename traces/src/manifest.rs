@@ -61,6 +61,10 @@ pub struct Transport {
     pub ecn: u8,
     /// The TTL or hop limit.
     pub ttl: u8,
+    /// The habits of all NICs, by the name of their profile.
+    pub nic_profile: String,
+    /// The differentiated services code point of congestion notifications.
+    pub cnp_dscp: u8,
     /// The UDP destination port.
     pub udp_port: u16,
     /// The VLAN id, if frames are tagged.
@@ -109,10 +113,12 @@ pub struct Nic {
     pub frames_sent: u64,
     /// Frames that arrive at its port.
     pub frames_received: u64,
-    /// Payload of the data frames it sends.
+    /// Payload of the data frames it sends, those sent again included; clear-to-send writes carry none.
     pub payload_bytes_sent: u64,
     /// Payload of the data frames that arrive.
     pub payload_bytes_received: u64,
+    /// What of that it had sent before.
+    pub payload_bytes_repeated: u64,
     /// Bytes of whole frames it sends, without FCS, preamble and gap.
     pub frame_bytes_sent: u64,
     /// Bytes of whole frames that arrive.
@@ -156,6 +162,12 @@ pub struct QueuePair {
     pub rkey: u32,
     /// The first address of that memory.
     pub address: u64,
+    /// The connection that it belongs to, from zero.
+    pub connection: u32,
+    /// Its place among the queue pairs of the connection.
+    pub lane: u32,
+    /// Whether this end sends the connection's data; the other one clears it to.
+    pub sends_data: bool,
     /// The group that it serves.
     #[schemars(with = "u32")]
     pub group: GroupId,

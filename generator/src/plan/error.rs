@@ -128,7 +128,7 @@ fn expected(message: &str) -> Option<String> {
 }
 
 /// Keys of the plan format that later versions of the program read.
-const LATER: [&str; 30] = [
+const LATER: [&str; 24] = [
     "hf_config",
     "kv_heads",
     "head_dim",
@@ -147,15 +147,9 @@ const LATER: [&str; 30] = [
     "context_style",
     "vocab_padding",
     "rails",
-    "queue_pairs",
-    "split",
     "pxn",
     "granularity",
-    "cnp_dscp",
     "source_port",
-    "cts",
-    "acks",
-    "setup",
     "jitter",
     "stragglers",
     "all_reduce",

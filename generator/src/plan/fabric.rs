@@ -1,6 +1,7 @@
 //! `[fabric]`: its meaning, and how it is written out.
 
 use traces::unit::{Bytes, Nanos, duration_text, size_text};
+use traces::wire::Ecn;
 
 use super::chance::{Chance, ChanceText};
 use super::dcqcn;
@@ -23,7 +24,7 @@ pub(super) fn resolve(
     let around = Surroundings {
         hosts: cluster.hosts,
         nics_per_host: cluster.nics_per_host,
-        ecn_capable: transport.ecn_capable,
+        ecn_capable: transport.profile.ecn != Ecn::NotCapable,
     };
     Ok(Fabric {
         latency: quantity::<Nanos>(&["fabric", "latency"], table.latency.as_deref(), "2us")?,
@@ -35,7 +36,7 @@ pub(super) fn resolve(
 }
 
 fn marking(table: &EcnTable, transport: &Transport) -> Result<Marking, Wrong> {
-    if !transport.ecn_capable {
+    if transport.profile.ecn == Ecn::NotCapable {
         let what =
             "frames that say they can not be marked are never marked, and transport.ecn is 0".to_owned();
         return Err(wrong(&["fabric", "ecn"], what, "ecn = 2 in [transport], or no [fabric.ecn]".to_owned()));

@@ -1,7 +1,10 @@
 //! The plan as written: TOML tables whose keys are an interface. What a value means stands in `resolve`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use traces::wire::profile::{FirstPsn, Identification, NotificationPort, PortRule};
 
 use super::chance::ChanceText;
 use super::dcqcn::DcqcnTable;
@@ -33,6 +36,42 @@ pub struct PlanFile {
     pub timing: Option<TimingTable>,
     /// The network between the NICs.
     pub fabric: Option<FabricTable>,
+    /// NIC profiles of one's own, by name.
+    pub nic_profiles: Option<BTreeMap<String, NicProfileTable>>,
+}
+
+/// A NIC profile of one's own: what it has other than a named one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NicProfileTable {
+    /// The named profile that it starts from; `mlx5-nccl` if not given.
+    pub base: Option<String>,
+    /// The M bit of all but congestion notifications.
+    pub migrated: Option<bool>,
+    /// Byte 4 of BTH in data frames, 0 to 255.
+    pub bth_byte4: Option<u8>,
+    /// The IPv4 identification: `counter` or `zero`.
+    pub identification: Option<Identification>,
+    /// The ECN field: 0 or 2.
+    pub ecn: Option<u8>,
+    /// The time to live, 1 to 255.
+    pub ttl: Option<u8>,
+    /// The UDP source port: `product` (of both numbers, mlx5), `own` (of the own number, rxe), `fixed` (49152).
+    pub source_port: Option<PortRule>,
+    /// Every frame whose PSN is the last of so many asks for an acknowledgement; 0: none within a message.
+    pub ack_every_psn: Option<u32>,
+    /// Every so manieth frame of a message asks for an acknowledgement; instead of `ack_every_psn`.
+    pub ack_every_frame: Option<u32>,
+    /// Whether the first frame of a queue pair asks too.
+    pub ack_opening: Option<bool>,
+    /// The credit code of acknowledgements, 0 to 31.
+    pub credit: Option<u8>,
+    /// The first PSN: `zero` or `random`.
+    pub first_psn: Option<FirstPsn>,
+    /// The UDP source port of congestion notifications: `zero` or `connection`.
+    pub cnp_source_port: Option<NotificationPort>,
+    /// The least time between two congestion notifications of a queue pair.
+    pub cnp_interval: Option<String>,
 }
 
 /// `[model]`: a preset, or a family with its fields. A field beside a preset replaces the preset's.
@@ -133,6 +172,11 @@ pub struct CollectivesTable {
     pub protocol: Option<String>,
     /// Channels of a collective; 4 if not given.
     pub channels: Option<u32>,
+    /// Queue pairs of a connection, 1 to 16; 1 if not given (NCCL_IB_QPS_PER_CONNECTION).
+    pub queue_pairs: Option<u32>,
+    /// Whether each message is split over the queue pairs, or they take messages in turn; false if not given
+    /// (NCCL_IB_SPLIT_DATA_ON_QPS).
+    pub split: Option<bool>,
 }
 
 /// `[transport]`.
@@ -141,14 +185,33 @@ pub struct CollectivesTable {
 pub struct TransportTable {
     /// Payload of a full frame: 256, 512, 1024, 2048 or 4096.
     pub path_mtu: Option<u32>,
-    /// `mlx5-nccl`.
+    /// `mlx5-nccl`, `mlx5-cm`, `hns`, `rxe`, or one of `[nic_profiles]`; `mlx5-nccl` if not given.
     pub nic_profile: Option<String>,
     /// Differentiated services code point, 0 to 63; 26 if not given.
     pub dscp: Option<u8>,
-    /// ECN field: 0, or 2 for capable; 2 if not given.
+    /// Differentiated services code point of congestion notifications; 48 if not given.
+    pub cnp_dscp: Option<u8>,
+    /// ECN field: 0, or 2 for capable; the profile's if not given.
     pub ecn: Option<u8>,
-    /// TTL; 255 if not given.
+    /// TTL; the profile's if not given.
     pub ttl: Option<u8>,
+    /// Whether receivers clear senders to send, as NCCL's do; true if not given.
+    pub cts: Option<bool>,
+    /// `each`: every request for an acknowledgement has its own; `coalesced`: one that still waits is brought up to date.
+    /// `each` if not given.
+    pub acks: Option<String>,
+    /// `none`: connections are set up over TCP, outside the trace; `cm`: by RDMA-CM, before the first step, and ended after
+    /// the last. The profile `mlx5-cm` says `cm`, others `none`, if not given.
+    pub setup: Option<String>,
+    /// Whether messages over 8192 bytes go as a WRITE and an empty WRITE with immediate (NCCL_IB_ADAPTIVE_ROUTING); false
+    /// if not given.
+    pub adaptive_routing: Option<bool>,
+    /// The code of the time-out, 1 to 31: 4.096 us x 2^code; 20 if not given (NCCL_IB_TIMEOUT).
+    pub timeout: Option<u8>,
+    /// Time-outs in a row before a queue pair gives up, 0 to 7; 7 if not given (NCCL_IB_RETRY_CNT).
+    pub retry_count: Option<u8>,
+    /// The code of the RNR timer, 0 to 31; 12 if not given: 640 us.
+    pub rnr_timer: Option<u8>,
     /// `pattern` or `zero`.
     pub payload: Option<String>,
 }

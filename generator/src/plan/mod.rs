@@ -9,6 +9,7 @@ mod chance;
 mod dcqcn;
 mod impairments;
 mod file;
+mod transport;
 mod fabric;
 mod resolve;
 mod written;
@@ -27,7 +28,7 @@ use std::net::IpAddr;
 
 use schemars::Schema;
 use traces::unit::{BitRate, Bytes, Nanos};
-use traces::wire::PathMtu;
+use traces::wire::{NicProfile, PathMtu};
 
 use crate::model::Model;
 
@@ -176,21 +177,56 @@ pub struct Prefix {
 pub struct Collectives {
     /// Channels of a collective, 1 to 64.
     pub channels: u32,
+    /// Queue pairs of a connection, 1 to 16.
+    pub queue_pairs: u32,
+    /// Whether each message is split over them, or they take messages in turn.
+    pub split: bool,
 }
 
-/// How messages become frames, as a ConnectX under NCCL makes them.
+/// How messages become frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
     /// Payload of a full frame.
     pub path_mtu: PathMtu,
     /// Differentiated services code point.
     pub dscp: u8,
-    /// Whether frames say that they can be marked (ECT(0)).
-    pub ecn_capable: bool,
-    /// TTL or hop limit.
-    pub ttl: u8,
+    /// That of congestion notifications.
+    pub cnp_dscp: u8,
+    /// The habits of all NICs, with what the plan says of ECN and time to live.
+    pub profile: NicProfile,
+    /// Whether receivers clear senders to send.
+    pub cts: bool,
+    /// Whether an acknowledgement that still waits is brought up to date instead of followed by another.
+    pub coalesce: bool,
+    /// How connections are set up.
+    pub setup: Setup,
+    /// Whether large messages go as a WRITE and an empty WRITE with immediate.
+    pub adaptive_routing: bool,
+    /// The code of the time-out, see [`Self::patience`].
+    pub timeout: u8,
+    /// Time-outs in a row before a queue pair gives up.
+    pub retry_count: u8,
+    /// The code of the RNR timer.
+    pub rnr_timer: u8,
     /// What payloads hold.
     pub payload: traces::wire::Payload,
+}
+
+/// How connections are set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setup {
+    /// Over TCP, outside the trace, as NCCL does.
+    None,
+    /// By RDMA-CM: a handshake before the first step, and its end after the last.
+    Cm,
+}
+
+impl Transport {
+    /// How long a queue pair waits for an acknowledgement: 4.096 us x 2^code (IBTA vol. 1, 9.9.2.1.1).
+    #[must_use]
+    pub const fn patience(&self) -> Nanos {
+        Nanos(4_096 << self.timeout)
+    }
 }
 
 /// How long compute takes.

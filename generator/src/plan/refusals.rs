@@ -129,8 +129,19 @@ fn the_plan_that_the_cases_start_from_is_right() {
 // Keys of the language that this version does not build.
 #[case::zero("data = 2", "data = 2\nzero = 3", "`zero` is not available in this version", "known: tensor")]
 #[case::context("data = 2", "data = 2\ncontext = 2", "`context` is not available", "known: tensor")]
-#[case::setup("ttl = 255", "ttl = 255\nsetup = \"cm\"", "`setup` is not available", "")]
-#[case::cts("ttl = 255", "ttl = 255\ncts = true", "`cts` is not available", "")]
+// NICs and queue pairs.
+#[case::setup("ttl = 255", "ttl = 255\nsetup = \"tcp\"", "`tcp`", "none, cm")]
+#[case::acks("ttl = 255", "ttl = 255\nacks = \"some\"", "`some`", "each, coalesced")]
+#[case::profile(
+    "ttl = 255",
+    "ttl = 255\nnic_profile = \"mlx6-nccl\"",
+    "no NIC profile `mlx6-nccl`",
+    "mlx5-nccl"
+)]
+#[case::timeout("ttl = 255", "ttl = 255\ntimeout = 32", "timeout", "between 1 and 31")]
+#[case::retries("ttl = 255", "ttl = 255\nretry_count = 8", "retry_count", "between 0 and 7")]
+#[case::rnr("ttl = 255", "ttl = 255\nrnr_timer = 32", "rnr_timer", "between 0 and 31")]
+#[case::cnp("ttl = 255", "ttl = 255\ncnp_dscp = 64", "cnp_dscp", "between 0 and 63")]
 // What does not fit together.
 #[case::ranks(
     "data = 2",

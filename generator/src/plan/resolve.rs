@@ -1,16 +1,13 @@
 //! What a written value means, and why it is refused.
 
 use traces::unit::{BitRate, Bytes};
-use traces::wire::{PathMtu, Payload};
 
 use super::error::{Wrong, did_you_mean};
 use super::fabric;
-use super::file::{
-    ClusterTable, ModelTable, ParallelismTable, PlanFile, TimingTable, TrainingTable, TransportTable,
-};
+use super::file::{ClusterTable, ModelTable, ParallelismTable, PlanFile, TimingTable, TrainingTable};
 use super::value::{between, choice, positive, prefix, quantity, within, wrong};
 use super::{
-    Cluster, Collectives, Dimension, Number, Parallelism, Plan, Schedule, Timing, Training, Transport, Words,
+    Cluster, Collectives, Dimension, Number, Parallelism, Plan, Schedule, Timing, Training, Words, transport,
 };
 use crate::model::Model;
 
@@ -38,7 +35,7 @@ pub(super) fn resolve(file: &PlanFile, words: Words) -> Result<Plan, Wrong> {
         return Err(wrong(&["training", "global_batch"], what, format!("{near} would be")));
     };
     bounded(&model, &training, &parallelism, microbatches)?;
-    let transport = transport(file.transport.as_ref().unwrap_or(&TransportTable::default()), &cluster)?;
+    let transport = transport::meant(file, &cluster)?;
     let collectives = file.collectives.clone().unwrap_or_default();
     choice(&["collectives", "algorithm"], collectives.algorithm.as_deref(), &["auto", "ring"])?;
     choice(&["collectives", "protocol"], collectives.protocol.as_deref(), &["auto", "simple"])?;
@@ -48,6 +45,9 @@ pub(super) fn resolve(file: &PlanFile, words: Words) -> Result<Plan, Wrong> {
         return Err(wrong(&["collectives", "channels"], what, "between 1 and 64, as NCCL has".to_owned()));
     }
     let fabric = fabric::resolve(&file.fabric.clone().unwrap_or_default(), &cluster, &transport)?;
+    let queue_pairs = collectives.queue_pairs.unwrap_or(1);
+    between(&["collectives", "queue_pairs"], queue_pairs.into(), 1, 16)?;
+    let split = collectives.split.unwrap_or(false);
     Ok(Plan {
         name: file.name.clone(),
         seed: file.seed.unwrap_or(1),
@@ -55,7 +55,7 @@ pub(super) fn resolve(file: &PlanFile, words: Words) -> Result<Plan, Wrong> {
         training: Training { microbatches, words, ..training },
         parallelism,
         cluster,
-        collectives: Collectives { channels },
+        collectives: Collectives { channels, queue_pairs, split },
         transport,
         timing: timing(file.timing.as_ref().unwrap_or(&TimingTable::default()))?,
         fabric,
@@ -323,38 +323,6 @@ fn order(text: &str) -> Result<[Dimension; 3], Wrong> {
                 "each of tp, dp and pp once, the fastest first: tp-cp-ep-dp-pp".to_owned(),
             )
         })
-}
-
-fn transport(table: &TransportTable, cluster: &Cluster) -> Result<Transport, Wrong> {
-    let bytes = table.path_mtu.unwrap_or(4_096);
-    let path_mtu = u16::try_from(bytes).ok().and_then(PathMtu::new).ok_or_else(|| {
-        let what = format!("path_mtu {bytes} is no path MTU of RDMA");
-        wrong(&["transport", "path_mtu"], what, "one of 256, 512, 1024, 2048, 4096".to_owned())
-    })?;
-    // UDP 8, BTH 12, RETH 16, immediate 4, ICRC 4.
-    let ip = if cluster.addresses.network.is_ipv4() { 20 } else { 40 };
-    let packet = bytes + ip + 8 + 12 + 16 + 4 + 4;
-    if cluster.mtu < packet {
-        let what = format!("an mtu of {} is too small for frames with path_mtu {bytes}", cluster.mtu);
-        return Err(wrong(&["cluster", "mtu"], what, format!("at least {packet}, or a smaller path_mtu")));
-    }
-    choice(&["transport", "nic_profile"], table.nic_profile.as_deref(), &["mlx5-nccl"])?;
-    let dscp = table.dscp.unwrap_or(26);
-    between(&["transport", "dscp"], dscp.into(), 0, 63)?;
-    let ecn = table.ecn.unwrap_or(2);
-    if ecn != 0 && ecn != 2 {
-        let what = format!("ecn {ecn}");
-        return Err(wrong(
-            &["transport", "ecn"],
-            what,
-            "0 (not capable) or 2 (ECT(0), as RoCE has)".to_owned(),
-        ));
-    }
-    let ttl = table.ttl.unwrap_or(255);
-    positive(&["transport", "ttl"], ttl.into())?;
-    let payload = choice(&["transport", "payload"], table.payload.as_deref(), &["pattern", "zero"])?;
-    let payload = if payload == 1 { Payload::Zero } else { Payload::Pattern };
-    Ok(Transport { path_mtu, dscp, ecn_capable: ecn == 2, ttl, payload })
 }
 
 fn timing(table: &TimingTable) -> Result<Timing, Wrong> {

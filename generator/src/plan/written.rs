@@ -1,14 +1,12 @@
 //! A plan written out as the file that means it, with every default.
 
 use traces::unit::{rate_text, size_text};
-use traces::wire::Payload;
 
 use super::fabric;
 use super::file::{
     ClusterTable, CollectivesTable, ModelTable, ParallelismTable, PlanFile, TimingTable, TrainingTable,
-    TransportTable,
 };
-use super::{Dimension, Plan, Schedule, Words};
+use super::{Dimension, Plan, Schedule, Words, transport};
 use crate::model::Model;
 
 pub(super) fn file(plan: &Plan) -> PlanFile {
@@ -72,15 +70,11 @@ pub(super) fn file(plan: &Plan) -> PlanFile {
             algorithm: Some("ring".to_owned()),
             protocol: Some("simple".to_owned()),
             channels: Some(collectives.channels),
+            queue_pairs: Some(collectives.queue_pairs),
+            split: Some(collectives.split),
         }),
-        transport: Some(TransportTable {
-            path_mtu: Some(transport.path_mtu.bytes().into()),
-            nic_profile: Some("mlx5-nccl".to_owned()),
-            dscp: Some(transport.dscp),
-            ecn: Some(if transport.ecn_capable { 2 } else { 0 }),
-            ttl: Some(transport.ttl),
-            payload: Some(if transport.payload == Payload::Zero { "zero" } else { "pattern" }.to_owned()),
-        }),
+        transport: Some(transport::written(transport)),
+        nic_profiles: transport::written_profile(&transport.profile),
         timing: Some(TimingTable {
             gpu: None,
             peak_flops: Some(timing.peak_flops),

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use traces::id::{NodeId, QueuePairId, Rank};
+use traces::id::{NodeId, Rank};
 
 use super::Places;
 use super::pen::{Pen, Piece, part_of};
 use crate::collective::ring::SLICES;
 use crate::collective::{RING_WINDOW, RingAllReduce};
+use crate::connection::ConnectionId;
 use crate::schedule::Operation;
 
 /// The state of an all-reduce between two steps.
@@ -40,8 +41,8 @@ struct Member {
 enum Neighbour {
     /// A member on this host, by its place among [`Emission::members`].
     Here(usize),
-    /// A member elsewhere, by the queue pairs that send on the edge, one per channel.
-    Away(Vec<QueuePairId>),
+    /// A member elsewhere, by the connections of the edge, one per channel.
+    Away(Vec<ConnectionId>),
 }
 
 /// A member's channel between two steps.
@@ -53,8 +54,12 @@ struct Lane {
     arriving: [Option<NodeId>; SLICES],
     /// The last that arrived.
     last: Option<NodeId>,
-    /// The last messages sent, or the last copy.
-    window: VecDeque<NodeId>,
+    /// The last messages sent, each with its parts, or the last copy.
+    window: VecDeque<Vec<NodeId>>,
+    /// Receives that no other one waits for, the latest last; at most [`RING_WINDOW`].
+    posted: VecDeque<NodeId>,
+    /// What each message that arrived waits for to leave its memory: to be passed on, or to be where it belongs.
+    freed: VecDeque<Vec<NodeId>>,
 }
 
 impl Emission {
@@ -113,10 +118,17 @@ impl Emission {
                 }
             }
         }
-        for lane in self.members.iter_mut().flat_map(|member| &mut member.lanes) {
-            let [.., last] = lane.arriving;
-            lane.last = last.or(lane.last);
-            lane.data = std::mem::take(&mut lane.arriving);
+        let at_end = self.step + 1 == self.ring.steps();
+        for member in &mut self.members {
+            let frees = at_end && matches!(member.previous, Neighbour::Away(_));
+            for lane in &mut member.lanes {
+                if frees {
+                    lane.freed.extend(lane.arriving.iter().flatten().map(|&node| vec![node]));
+                }
+                let [.., last] = lane.arriving;
+                lane.last = last.or(lane.last);
+                lane.data = std::mem::take(&mut lane.arriving);
+            }
         }
         self.step += 1;
         if self.step == self.ring.steps() {
@@ -129,11 +141,16 @@ impl Emission {
     fn receive(&mut self, member: usize, channel: usize, slice: usize, pen: &mut Pen<'_, '_>) {
         let piece = self.message(member, channel, slice, Edge::In);
         let member = &mut self.members[member];
-        let Neighbour::Away(pairs) = &member.previous else { return };
+        let Neighbour::Away(connections) = &member.previous else { return };
         let lane = &mut member.lanes[channel];
-        let before = lane.arriving.iter().flatten().next_back().copied().or(lane.last);
-        let after = before.map_or_else(|| member.start.clone(), |before| vec![before]);
-        let node = pen.receive_message(member.rank, after, pairs[channel], piece);
+        let after = if lane.posted.len() == RING_WINDOW {
+            lane.posted.pop_front();
+            lane.freed.pop_front().unwrap_or_default()
+        } else {
+            member.start.clone()
+        };
+        let node = pen.receive_message(member.rank, after, connections[channel], piece);
+        lane.posted.push_back(node);
         lane.arriving[slice] = Some(node);
     }
 
@@ -144,27 +161,34 @@ impl Emission {
         let lane = &mut member.lanes[channel];
         let data = if self.step == 0 { lane.last } else { lane.data[slice] };
         let mut after = data.map_or_else(|| member.start.clone(), |data| vec![data]);
+        let frees = self.step > 0 && matches!(member.previous, Neighbour::Away(_));
         match &member.next {
-            Neighbour::Away(pairs) => {
+            Neighbour::Away(connections) => {
                 if lane.window.len() == RING_WINDOW {
-                    after.extend(lane.window.pop_front());
+                    after.extend(lane.window.pop_front().into_iter().flatten());
                 }
-                let node = pen.send_message(member.rank, after, pairs[channel], piece);
-                lane.window.push_back(node);
+                if frees {
+                    lane.freed.push_back(after.clone());
+                }
+                let parts = pen.send_message(member.rank, &after, connections[channel], piece);
+                lane.window.push_back(parts);
             }
             &Neighbour::Here(next) => {
                 // Copies of a channel go one after another; the first waits until both ends have come so far.
                 let before = lane.window.pop_front();
                 let rank = member.rank;
                 match before {
-                    Some(before) => after.push(before),
+                    Some(before) => after.extend(before),
                     None => {
                         after.extend(&member.start);
                         after.extend(&self.members[next].start);
                     }
                 }
+                if frees {
+                    self.members[index].lanes[channel].freed.push_back(after.clone());
+                }
                 let node = pen.local(rank, after, piece);
-                self.members[index].lanes[channel].window.push_back(node);
+                self.members[index].lanes[channel].window.push_back(vec![node]);
                 self.members[next].lanes[channel].arriving[slice] = Some(node);
             }
         }
@@ -188,8 +212,9 @@ impl Emission {
 impl Member {
     /// The end of the all-reduce on this rank: all has arrived, all that it sent is acknowledged.
     fn end(&self, operation: &Operation, pen: &mut Pen<'_, '_>) -> NodeId {
-        let ends =
-            self.lanes.iter().flat_map(|lane| lane.last.into_iter().chain(lane.window.back().copied()));
+        let ends = self.lanes.iter().flat_map(|lane| {
+            lane.last.iter().chain(&lane.posted).chain(lane.window.back().into_iter().flatten()).copied()
+        });
         let after = self.start.iter().copied().chain(ends).collect();
         pen.join(self.rank, after, operation)
     }

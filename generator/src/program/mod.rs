@@ -32,7 +32,7 @@ pub struct Program<'a> {
     places: Places<'a>,
     ranks: Vec<RankState<'a>>,
     hosts: Vec<HostState>,
-    counters: Vec<Counters>,
+    counters: Counters,
     woken: Vec<Rank>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Program<'a> {
             places: Places { plan, placement, network },
             ranks: placement.ranks().map(rank).collect(),
             hosts: (0..plan.cluster.hosts).map(|_| HostState::default()).collect(),
-            counters: vec![Counters::default(); network.pairs().len()],
+            counters: Counters::new(network),
             woken: Vec::new(),
         }
     }

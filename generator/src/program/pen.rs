@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 
 use traces::graph::{Message, Node, Work as NodeWork};
-use traces::id::{HostId, MessageId, NodeId, QueuePairId, Rank};
+use traces::id::{HostId, MessageId, NodeId, Rank};
 use traces::origin::Origin;
 use traces::unit::{Bytes, Nanos};
 use traces::wire::Psn;
-use traces::wire::segment::{AckCadence, Segments, Verb};
 
 use super::Places;
+use crate::carriage;
 use crate::collective::{TRAIN_WINDOW, Train, TrainChannels};
+use crate::connection::{ConnectionId, Network, QueuePair};
 use crate::schedule::Operation;
 
 /// Writes nodes: gives them ids, and messages their numbers.
@@ -18,7 +19,7 @@ pub(super) struct Pen<'a, 'b> {
     pub(super) places: Places<'a>,
     pub(super) host: HostId,
     pub(super) next: &'b mut u64,
-    pub(super) counters: &'b mut [Counters],
+    pub(super) counters: &'b mut Counters,
     pub(super) nodes: &'b mut Vec<(HostId, Node)>,
 }
 
@@ -31,17 +32,26 @@ pub(super) struct Piece {
     pub(super) origin: Origin,
 }
 
-/// What a queue pair has sent so far, as the programs of both ends count it.
-#[derive(Clone, Copy, Debug, Default)]
+/// What has been sent so far, as the programs of both ends count it.
+#[derive(Clone, Debug)]
 pub(super) struct Counters {
-    sender: Counter,
-    receiver: Counter,
+    /// By queue pair that sends.
+    pairs: Vec<[Counter; 2]>,
+    /// Messages by connection.
+    connections: Vec<[u32; 2]>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Counter {
     messages: u32,
     psn: Psn,
+}
+
+/// An end of a connection, as a place in its counters.
+#[derive(Clone, Copy)]
+enum End {
+    Sends,
+    Receives,
 }
 
 impl Pen<'_, '_> {
@@ -66,28 +76,69 @@ impl Pen<'_, '_> {
         self.node(rank, after, NodeWork::Local { bytes, duration, origin })
     }
 
+    /// A message of a connection, as its sender knows it: complete when all its parts are acknowledged.
     pub(super) fn send_message(
         &mut self,
         rank: Rank,
-        after: Vec<NodeId>,
-        sender: QueuePairId,
+        after: &[NodeId],
+        connection: ConnectionId,
         piece: Piece,
-    ) -> NodeId {
-        let counter = &mut self.counters[sender.index()].sender;
-        let message = counter.take(self.places, sender, piece);
-        self.node(rank, after, NodeWork::Send(message))
+    ) -> Vec<NodeId> {
+        let parts: Vec<_> = self.messages(End::Sends, connection, piece).collect();
+        parts.into_iter().map(|part| self.node(rank, after.to_vec(), NodeWork::Send(part))).collect()
     }
 
+    /// A message of a connection, as its receiver knows it: it waits for what frees its memory. Of its parts each waits for
+    /// the one before, so that the last says that all are there.
     pub(super) fn receive_message(
         &mut self,
         rank: Rank,
         after: Vec<NodeId>,
-        sender: QueuePairId,
+        connection: ConnectionId,
         piece: Piece,
     ) -> NodeId {
-        let counter = &mut self.counters[sender.index()].receiver;
-        let message = counter.take(self.places, sender, piece);
-        self.node(rank, after, NodeWork::Receive(message))
+        let parts: Vec<_> = self.messages(End::Receives, connection, piece).collect();
+        let mut last = NodeId::default();
+        let mut after = after;
+        for part in parts {
+            last = self.node(rank, std::mem::take(&mut after), NodeWork::Receive(part));
+            after.push(last);
+        }
+        last
+    }
+
+    /// The next message of a connection, as the messages of its queue pairs.
+    fn messages(
+        &mut self,
+        end: End,
+        connection: ConnectionId,
+        Piece { bytes, offset, origin }: Piece,
+    ) -> impl Iterator<Item = Message> {
+        let Places { plan, network, .. } = self.places;
+        let end = end as usize;
+        let numbers = &mut self.counters.connections[connection.index()];
+        let number = numbers[end];
+        numbers[end] = number.wrapping_add(1);
+        let counters = &mut self.counters.pairs;
+        carriage::parts(&plan.collectives, number, bytes).map(move |part| {
+            let sender = network.sender(connection, part.lane);
+            let counter = &mut counters[sender.index()][end];
+            let Counter { messages: sequence, psn } = *counter;
+            let segments = carriage::segments(&plan.transport, part.bytes, bytes, sequence, psn);
+            *counter = Counter { messages: sequence.wrapping_add(1), psn: segments.next_psn() };
+            let receiver = network.pair(sender).peer;
+            Message {
+                id: MessageId { sender, sequence },
+                receiver,
+                bytes: part.bytes,
+                offset: offset + Bytes(part.offset),
+                // NCCL tells the size by the immediate value: that of the whole, on each queue pair.
+                immediate: u32::try_from(bytes.0).ok(),
+                first_psn: psn.value(),
+                address: network.pair(receiver).slot_address(number) + part.offset,
+                origin,
+            }
+        })
     }
 
     /// A send: its end, and the last copies if the receiver is on this host.
@@ -106,7 +157,7 @@ impl Pen<'_, '_> {
             let mut window = VecDeque::with_capacity(TRAIN_WINDOW);
             for index in 0..train.messages(part) {
                 let piece = part_of_train(operation, &train, part, index);
-                let sender = self.places.network.between(
+                let connection = self.places.network.between(
                     operation.origin.group,
                     rank,
                     to,
@@ -114,15 +165,15 @@ impl Pen<'_, '_> {
                 );
                 let most = if inside { 1 } else { TRAIN_WINDOW };
                 let before = if window.len() == most { window.pop_front() } else { None };
-                let waits = before.map_or_else(|| after.clone(), |before| vec![before]);
-                window.push_back(match sender {
-                    Some(sender) if !inside => self.send_message(rank, waits, sender, piece),
-                    _ => self.local(rank, waits, piece),
+                let waits = before.unwrap_or_else(|| after.clone());
+                window.push_back(match connection {
+                    Some(connection) if !inside => self.send_message(rank, &waits, connection, piece),
+                    _ => vec![self.local(rank, waits, piece)],
                 });
             }
-            ends.extend(&window);
+            ends.extend(window.iter().flatten());
             if inside {
-                copies.extend(window);
+                copies.extend(window.into_iter().flatten());
             }
         }
         (self.join(rank, ends, operation), copies)
@@ -140,17 +191,19 @@ impl Pen<'_, '_> {
         let mut ends = after.clone();
         for part in 0..train.parts() {
             let channel = u32::try_from(train.channel(part)).unwrap_or(u32::MAX);
-            let Some(sender) = self.places.network.between(operation.origin.group, from, rank, channel)
+            let Some(connection) = self.places.network.between(operation.origin.group, from, rank, channel)
             else {
                 continue;
             };
-            let mut before: Option<NodeId> = None;
+            // The memory of a message is free again when the message has arrived: its data are where they belong.
+            let mut window = VecDeque::with_capacity(TRAIN_WINDOW);
             for index in 0..train.messages(part) {
                 let piece = part_of_train(operation, &train, part, index);
+                let before = if window.len() == TRAIN_WINDOW { window.pop_front() } else { None };
                 let waits = before.map_or_else(|| after.clone(), |before| vec![before]);
-                before = Some(self.receive_message(rank, waits, sender, piece));
+                window.push_back(self.receive_message(rank, waits, connection, piece));
             }
-            ends.extend(before);
+            ends.extend(window);
         }
         self.join(rank, ends, operation)
     }
@@ -165,26 +218,13 @@ impl Pen<'_, '_> {
     }
 }
 
-impl Counter {
-    /// The next message of the queue pair `sender`.
-    fn take(&mut self, places: Places<'_>, sender: QueuePairId, piece: Piece) -> Message {
-        let Piece { bytes, offset, origin } = piece;
-        let receiver = places.network.pair(sender).peer;
-        let Self { messages, psn } = *self;
-        let path_mtu = places.plan.transport.path_mtu;
-        let segments =
-            Segments { verb: Verb::WriteImmediate, bytes, path_mtu, first: psn, acks: AckCadence::default() };
-        *self = Self { messages: messages.wrapping_add(1), psn: segments.next_psn() };
-        Message {
-            id: MessageId { sender, sequence: messages },
-            receiver,
-            bytes,
-            offset,
-            // NCCL tells the size by the immediate value.
-            immediate: u32::try_from(bytes.0).ok(),
-            first_psn: psn.value(),
-            address: places.network.pair(receiver).slot_address(messages),
-            origin,
+impl Counters {
+    /// Nothing was sent yet.
+    pub(super) fn new(network: &Network) -> Self {
+        let counter = |pair: &QueuePair| Counter { messages: 0, psn: pair.first_psn };
+        Self {
+            pairs: network.pairs().iter().map(|pair| [counter(pair); 2]).collect(),
+            connections: vec![[0; 2]; network.connections()],
         }
     }
 }

@@ -85,7 +85,7 @@ impl Case {
             slice: 0,
         };
         let operation = Operation { origin, group, payload: Bytes(self.payload), element: 2 };
-        let mut counters = vec![Counters::default(); network.pairs().len()];
+        let mut counters = Counters::new(&network);
         let mut graph = Graph::new();
         for host in (0..plan.cluster.hosts).map(HostId) {
             let (mut next, mut nodes) = (0, Vec::new());

@@ -4,8 +4,10 @@ use std::cmp::Ordering;
 
 use traces::id::{HostId, NicId, NodeId, QueuePairId};
 use traces::unit::Nanos;
+use traces::wire::{Psn, Syndrome};
 
-use super::port::Acknowledgement;
+use super::burst::Content;
+use super::handshake::Step;
 
 /// An event and when it happens; those of one instant happen in the order in which they were made.
 #[derive(Clone, Copy, Debug)]
@@ -21,12 +23,22 @@ pub(super) enum Event {
     Complete(HostId, NodeId),
     /// A message has arrived whole.
     Whole(QueuePairId, u32),
-    /// An acknowledgement of the last frame of the queue pair's oldest message has arrived.
-    Acknowledged(QueuePairId),
+    /// An answer to what the queue pair sends has arrived.
+    Answered(QueuePairId, Syndrome, Psn),
+    /// A congestion notification for the queue pair has arrived.
+    Notified(QueuePairId),
     /// A NIC can send.
     Serve(NicId),
-    /// An acknowledgement is made.
-    Acknowledge(NicId, Acknowledgement),
+    /// The queue pair may send again.
+    Resume(QueuePairId),
+    /// The queue pair's oldest frame may have been out for too long.
+    Watch(QueuePairId),
+    /// Something is said by the queue pair.
+    Say(QueuePairId, Content),
+    /// A message of a handshake has arrived at the queue pair.
+    Heard(QueuePairId, Step),
+    /// The training begins.
+    Begin,
     /// The first of `Port::incoming` is there.
     Arrive(NicId),
 }

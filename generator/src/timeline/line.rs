@@ -1,26 +1,36 @@
-//! Lines: NICs serve their queue pairs, frames arrive at ports, and are acknowledged.
+//! Lines: NICs serve their queue pairs, and frames fly to the port of their receiver.
 
 use traces::id::{HostId, NicId, QueuePairId};
-use traces::unit::{Bytes, Nanos};
-use traces::wire::segment::{Segments, line_bytes};
+use traces::unit::Nanos;
 
-use super::burst::{Burst, Content, Direction};
+use super::burst::{Burst, Content, Direction, Purpose};
 use super::event::Event;
-use super::pair::Outgoing;
-use super::port::Acknowledgement;
 use super::{Sink, Timeline, TimelineError};
-use crate::random::Stream;
+use crate::fabric::{Fate, FrameId, FrameKind};
 
 impl Timeline<'_> {
-    /// The queue pair has a message that may go: it takes part in its NIC's round.
+    /// The queue pair takes part in its NIC's round if it has a frame that may go, now or when it is no longer held.
     pub(super) fn activate(&mut self, sender: QueuePairId) {
-        let pair = &mut self.pairs[sender.index()];
-        if !pair.active && pair.ready.contains_key(&pair.next) {
-            pair.active = true;
-            let nic = self.network.pair(sender).nic;
+        let cleared = self.cleared(sender);
+        let requester = &mut self.requesters[sender.index()];
+        if requester.active || requester.resumes || requester.due(cleared).is_none() {
+            return;
+        }
+        let nic = self.network.pair(sender).nic;
+        if requester.held_until > self.now {
+            requester.resumes = true;
+            let until = requester.held_until;
+            self.at(until, Event::Resume(sender));
+        } else {
+            requester.active = true;
             self.ports[nic.index()].round.push_back(sender);
             self.serve_later(nic);
         }
+    }
+
+    /// How many messages of its connection the queue pair is cleared to send.
+    fn cleared(&self, sender: QueuePairId) -> u32 {
+        self.cleared[self.network.pair(sender).connection.index()]
     }
 
     pub(super) fn serve_later(&mut self, nic: NicId) {
@@ -32,21 +42,20 @@ impl Timeline<'_> {
         }
     }
 
-    /// A NIC's line is free: all acknowledgements, or the next queue pair's turn.
+    /// A NIC's line is free: all that is to be said, or the next queue pair's turn.
     pub(super) fn serve<S: Sink>(&mut self, nic: NicId, sink: &mut S) -> Result<(), TimelineError<S::Error>> {
-        let acknowledgements = std::mem::take(&mut self.ports[nic.index()].acknowledgements);
-        if acknowledgements.is_empty()
+        let sayings = std::mem::take(&mut self.ports[nic.index()].sayings);
+        if sayings.is_empty()
             && let Some(sender) = self.ports[nic.index()].round.pop_front()
         {
             self.turn(nic, sender, sink)?;
         }
-        for Acknowledgement { sender, psn, messages, completes } in acknowledgements {
-            let content = Content::Acknowledge { psn, messages };
-            self.transmit(nic, sender, content, completes, sink)?;
+        for (sender, content) in sayings {
+            self.transmit(nic, sender, content, sink)?;
         }
         let port = &mut self.ports[nic.index()];
         port.serving = false;
-        if !(port.round.is_empty() && port.acknowledgements.is_empty()) {
+        if !(port.round.is_empty() && port.sayings.is_empty()) {
             self.serve_later(nic);
         }
         Ok(())
@@ -59,132 +68,176 @@ impl Timeline<'_> {
         sender: QueuePairId,
         sink: &mut S,
     ) -> Result<(), TimelineError<S::Error>> {
-        let pair = &mut self.pairs[sender.index()];
-        let Some(&Outgoing { node, segments, origin }) = pair.ready.get(&pair.next) else { return Ok(()) };
-        let (sequence, first) = (pair.next, pair.gone);
-        let count = (segments.frames() - first).min(u64::from(self.plan.fabric.quantum));
-        pair.gone += count;
-        if pair.gone == segments.frames() {
-            pair.ready.remove(&sequence);
-            pair.flying.push_back(node);
-            pair.next = pair.next.wrapping_add(1);
-            pair.gone = 0;
-        }
-        pair.active = pair.ready.contains_key(&pair.next);
-        if pair.active {
-            self.ports[nic.index()].round.push_back(sender);
-        }
-        if first == 0 {
+        let cleared = self.cleared(sender);
+        let requester = &mut self.requesters[sender.index()];
+        requester.active = false;
+        let Some(due) = requester.due(cleared).filter(|_| requester.held_until <= self.now) else {
+            self.activate(sender);
+            return Ok(());
+        };
+        // Under a limit frames go one by one, so that they keep their distance.
+        let quantum = if requester.reaction.is_some() { 1 } else { u64::from(self.plan.fabric.quantum) };
+        let repeats = requester.repeats();
+        let count = due.left.min(quantum).min(if repeats > 0 { repeats } else { u64::MAX });
+        requester.advance(count);
+        if due.first == 0
+            && repeats == 0
+            && let Some(node) = due.request.node
+        {
             let (host, now) = (self.host_of(sender), self.now);
             if let Some(node) = self.hosts[host.index()].node(node) {
                 node.planned_start = now;
             }
         }
-        self.transmit(nic, sender, Content::Data { sequence, segments, first, count, origin }, false, sink)
+        let carried = due.request.carried;
+        let content = Content::Data { carried, first: due.first, count, again: repeats > 0 };
+        self.transmit(nic, sender, content, sink)?;
+        self.after_turn(nic, sender, &content);
+        self.activate(sender);
+        Ok(())
     }
 
-    /// Puts a burst on a NIC's line, and lets it arrive at the other end.
+    /// What a queue pair's turn costs it: time until the next one under a limit, and patience.
+    fn after_turn(&mut self, nic: NicId, sender: QueuePairId, content: &Content) {
+        let (now, link) = (self.now, self.plan.cluster.link);
+        let requester = &mut self.requesters[sender.index()];
+        if let Some(reaction) = &mut requester.reaction {
+            let bytes = content.line_bytes(self.encapsulation);
+            let started = Nanos(self.ports[nic.index()].sends_from.0.saturating_sub(link.time_of(bytes).0));
+            requester.held_until = started + reaction.rate(now).time_of(bytes);
+            reaction.on_sent(now, bytes);
+            if reaction.is_recovered(now) {
+                requester.reaction = None;
+            }
+        }
+        if !self.trouble.is_quiet() {
+            let until = self.ports[nic.index()].sends_from + self.plan.transport.patience();
+            requester.deadline.get_or_insert(until);
+            self.watch(sender);
+        }
+    }
+
+    /// Puts a burst on a NIC's line, and lets what the network leaves of it fly to the other end.
     fn transmit<S: Sink>(
         &mut self,
         nic: NicId,
         sender: QueuePairId,
         content: Content,
-        completes: bool,
         sink: &mut S,
     ) -> Result<(), TimelineError<S::Error>> {
-        let duration = self.duration(&content);
+        let link = self.plan.cluster.link;
+        let duration = link.time_of(content.line_bytes(self.encapsulation));
         let port = &mut self.ports[nic.index()];
         let start = port.sends_from.max(self.now);
         port.sends_from = start + duration;
         let identification = port.identify(content.frames());
-        let burst = Burst { start, direction: Direction::Sent, sender, identification, content };
+        let burst =
+            Burst { start, direction: Direction::Sent, sender, identification, marked: false, content };
         sink.burst(nic, burst).map_err(TimelineError::Sink)?;
-        let receiver = self.network.pair(self.network.pair(sender).peer).nic;
-        let arrival = start + self.plan.fabric.latency;
-        self.ports[receiver.index()].incoming.insert((arrival, self.made), (burst, completes, duration));
+        if self.trouble.touches(sender) {
+            self.pass_through(nic, &burst);
+        } else {
+            self.fly(nic, burst, Nanos::ZERO);
+        }
+        Ok(())
+    }
+
+    /// What trouble leaves of a burst: stretches of frames that share a fate.
+    fn pass_through(&mut self, nic: NicId, burst: &Burst) {
+        let starts: Vec<_> = burst.content.starts(self.encapsulation, self.plan.cluster.link).collect();
+        let mut stretch: Option<(u64, u64, Fate)> = None;
+        for (index, start) in (0..burst.content.frames()).zip(starts.iter().copied()) {
+            let identity = self.identity(burst, index, burst.start + start);
+            let fate = identity.map_or_else(Fate::default, |frame| self.trouble.fate(&frame));
+            if let Some((_, count, shared)) = &mut stretch
+                && *shared == fate
+            {
+                *count += 1;
+            } else if let Some((skip, count, shared)) = stretch.replace((index, 1, fate)) {
+                self.leave(nic, burst, (skip, count), shared, &starts);
+            }
+        }
+        if let Some((skip, count, shared)) = stretch {
+            self.leave(nic, burst, (skip, count), shared, &starts);
+        }
+    }
+
+    fn leave(&mut self, nic: NicId, burst: &Burst, (skip, count): (u64, u64), fate: Fate, starts: &[Nanos]) {
+        if fate.lost {
+            return;
+        }
+        let after = usize::try_from(skip).ok().and_then(|skip| starts.get(skip)).copied().unwrap_or_default();
+        let part = burst.part(skip, count, after, fate.marked);
+        self.fly(nic, part, fate.delay);
+    }
+
+    /// What trouble knows of a frame of a burst; handshakes have none.
+    pub(super) fn identity(&self, burst: &Burst, index: u64, sent: Nanos) -> Option<FrameId> {
+        let (sender, from) = (burst.sender, self.network.pair(burst.sender).nic);
+        let to = self.network.pair(self.network.pair(sender).peer).nic;
+        Some(match burst.content {
+            Content::Data { carried, first, .. } => {
+                let requester = &self.requesters[sender.index()];
+                let place = requester.count_of(carried.segments.first) + first + index;
+                let transmission = requester.transmission(place);
+                let common = FrameId {
+                    sender,
+                    from,
+                    to,
+                    kind: FrameKind::Data,
+                    class: carried.origin.class,
+                    sequence: carried.sequence,
+                    index: first + index,
+                    transmission,
+                    place,
+                    sent,
+                };
+                match carried.purpose {
+                    Purpose::Data { .. } => common,
+                    Purpose::Clearance(_) => FrameId { kind: FrameKind::ClearToSend, ..common },
+                }
+            }
+            Content::Answer { about, .. } => FrameId {
+                sender,
+                from,
+                to,
+                kind: FrameKind::Acknowledgement,
+                class: about.class,
+                sequence: about.sequence,
+                index: about.index,
+                transmission: about.repeated + 1,
+                place: about.place,
+                sent,
+            },
+            Content::Notification(sequence, class) => FrameId {
+                sender,
+                from,
+                to,
+                kind: FrameKind::Notification,
+                class,
+                sequence,
+                index: 0,
+                transmission: 1,
+                place: sequence.into(),
+                sent,
+            },
+            Content::Handshake(_) => return None,
+        })
+    }
+
+    /// Lets a burst arrive at the other end; frames of a path keep their order, however long one is delayed.
+    fn fly(&mut self, nic: NicId, burst: Burst, delay: Nanos) {
+        let receiver = self.network.pair(self.network.pair(burst.sender).peer).nic;
+        let mut arrival = burst.start + self.plan.fabric.latency + delay;
+        if self.trouble.delays() {
+            arrival = self.paths.arrival(nic, receiver, arrival);
+        }
+        let duration = self.plan.cluster.link.time_of(burst.content.line_bytes(self.encapsulation));
+        self.ports[receiver.index()].incoming.insert((arrival, self.made), (burst, duration));
         self.at(arrival, Event::Arrive(receiver));
-        Ok(())
-    }
-
-    /// The first frame of a burst is at the port of its receiver.
-    pub(super) fn arrive<S: Sink>(
-        &mut self,
-        nic: NicId,
-        sink: &mut S,
-    ) -> Result<(), TimelineError<S::Error>> {
-        let port = &mut self.ports[nic.index()];
-        let Some((_, (mut burst, completes, duration))) = port.incoming.pop_first() else { return Ok(()) };
-        burst.start = port.receives_from.max(self.now);
-        burst.direction = Direction::Received;
-        let end = burst.start + duration;
-        port.receives_from = end;
-        sink.burst(nic, burst).map_err(TimelineError::Sink)?;
-        match burst.content {
-            Content::Acknowledge { .. } if completes => {
-                self.at(end, Event::Acknowledged(self.network.pair(burst.sender).peer));
-            }
-            Content::Acknowledge { .. } => {}
-            Content::Data { sequence, segments, first, count, .. } => {
-                if first == 0 {
-                    self.pairs[burst.sender.index()].arriving(sequence).first = Some(burst.start);
-                    let host = self.host_of(self.network.pair(burst.sender).peer);
-                    let waiting = self.pairs[burst.sender.index()].arriving(sequence).node;
-                    if let Some(node) = waiting.and_then(|node| self.hosts[host.index()].node(node)) {
-                        node.planned_start = burst.start;
-                    }
-                }
-                self.answer(nic, burst.sender, burst.start, (segments, first, count));
-                if first + count == segments.frames() {
-                    self.at(end, Event::Whole(burst.sender, sequence));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The acknowledgements that frames of a burst ask for.
-    fn answer(
-        &mut self,
-        nic: NicId,
-        sender: QueuePairId,
-        start: Nanos,
-        (segments, first, count): (Segments, u64, u64),
-    ) {
-        let receiver = self.network.pair(sender).peer;
-        let delays = Stream::new(self.plan.seed, "acknowledgement delay", receiver.0.into());
-        let mut bytes = Bytes::ZERO;
-        for index in first..first + count {
-            let Some(segment) = segments.get(index) else { continue };
-            bytes += line_bytes(segment.frame_bytes(self.encapsulation));
-            if !segment.ack_request {
-                continue;
-            }
-            let completes = index + 1 == segments.frames();
-            let pair = &mut self.pairs[sender.index()];
-            if completes {
-                pair.arrived = pair.arrived + 1;
-            }
-            let end = start + self.plan.cluster.link.time_of(bytes);
-            let delay = LEAST_DELAY + Nanos(delays.below(DELAY_SPREAD.0, pair.acknowledgements));
-            pair.acknowledgements += 1;
-            let at = (end + delay).max(pair.acknowledged);
-            pair.acknowledged = at;
-            let messages = pair.arrived;
-            let answer = Acknowledgement { sender: receiver, psn: segment.psn, messages, completes };
-            self.at(at, Event::Acknowledge(nic, answer));
-        }
-    }
-
-    fn duration(&self, content: &Content) -> Nanos {
-        self.plan.cluster.link.time_of(content.line_bytes(self.encapsulation))
     }
 
     pub(super) fn host_of(&self, pair: QueuePairId) -> HostId {
         self.network.nic(self.network.pair(pair).nic).host
     }
 }
-
-/// From the end of a frame to its acknowledgement: a microsecond and up to another one, as NICs under load take
-/// (an assumption; ConnectX's own time is not published).
-const LEAST_DELAY: Nanos = Nanos(1_000);
-const DELAY_SPREAD: Nanos = Nanos(1_000);

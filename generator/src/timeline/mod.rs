@@ -7,38 +7,52 @@
 //!   arrive, at its line rate, out of a queue without bound. So frames of two senders meet a port turn by turn, not frame by
 //!   frame;
 //! - the receiver acknowledges each frame that asks for it, one to two microseconds after its end;
-//! - a receive is complete when the last frame of its message has arrived whole, a send when that frame's acknowledgement has.
+//! - a receive that begins clears its sender to send, by a write of its own; a message goes when its send has begun and it is
+//!   cleared;
+//! - a receive is complete when the last frame of its message has arrived whole, a send when that frame's acknowledgement has;
+//! - what the plan's impairments do to frames has the consequences that a reliable connection gives it: NAK and go-back-N, a
+//!   time-out, a wait for memory, notifications of congestion and a sender that slows down.
 //!
 //! What comes out is a stream of [`Burst`]s per NIC and direction, in order of time, and of the nodes of each host, in order of
 //! ids, through a [`Sink`]. Memory follows what is under way: each rank becomes nodes only so far ahead.
 
+pub mod handshake;
 mod burst;
 mod host;
-mod pair;
+mod inbox;
+mod requester;
+mod responder;
 mod port;
 mod event;
 mod line;
+mod arrival;
+mod setup;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use thiserror::Error;
+use traces::graph::Message;
 use traces::graph::{Node, Task, Work};
-use traces::id::{HostId, NicId, NodeId, Rank};
+use traces::id::{HostId, NicId, NodeId, QueuePairId, Rank};
 use traces::unit::Nanos;
-use traces::wire::Psn;
-use traces::wire::segment::{AckCadence, Encapsulation, Segments, Verb};
+use traces::wire::segment::Encapsulation;
 
-pub use burst::{Burst, Content, Direction};
+pub(crate) use burst::NOTIFICATION;
+pub use burst::{Burst, Carried, Clearance, Content, Direction, Purpose};
 
+use crate::carriage;
 use crate::connection::{Network, encapsulation};
+use crate::fabric::{Paths, Trouble};
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::program::{Advance, Program};
 use event::{Event, Timed};
 use host::Host;
-use pair::{Outgoing, Pair};
+use inbox::Inbox;
 use port::Port;
+use requester::{Request, Requester};
+use responder::Responder;
 
 /// Where bursts and nodes go.
 pub trait Sink {
@@ -83,6 +97,24 @@ pub enum TimelineError<E> {
         /// The first.
         node: NodeId,
     },
+    /// A queue pair gives up, as it does on a wire: the training would end here.
+    #[error(
+        "{sender} of {} gives up at {now}: frame {psn} was sent {} times and never acknowledged; a training ends here: \
+         fewer impairments, or a larger transport.retry_count",
+        nic, u32::from(*retries) + 1
+    )]
+    GaveUp {
+        /// Which.
+        sender: QueuePairId,
+        /// The name of its NIC.
+        nic: String,
+        /// When.
+        now: Nanos,
+        /// The frame that it gives up on.
+        psn: traces::wire::Psn,
+        /// Time-outs before.
+        retries: u8,
+    },
 }
 
 /// What a timeline came to.
@@ -108,7 +140,18 @@ pub struct Timeline<'a> {
     made: u64,
     hosts: Vec<Host>,
     ports: Vec<Port>,
-    pairs: Vec<Pair>,
+    /// By queue pair that sends: both sides of what it sends, and what of its messages is at the other end.
+    requesters: Vec<Requester>,
+    responders: Vec<Responder>,
+    inboxes: Vec<Inbox>,
+    /// By connection: messages that its sender is cleared to send.
+    cleared: Vec<u32>,
+    trouble: Trouble,
+    /// The order of frames on each path, while some are delayed.
+    paths: Paths,
+    /// A list that is used again and again.
+    acknowledged: Vec<NodeId>,
+    setup: setup::State,
     ranks: Vec<RankState>,
     /// Ranks that may become more nodes.
     hungry: VecDeque<Rank>,
@@ -142,7 +185,14 @@ impl<'a> Timeline<'a> {
             made: 0,
             hosts: (0..plan.cluster.hosts).map(|_| Host::default()).collect(),
             ports: (0..plan.nics()).map(|nic| Port::new(plan.seed, NicId(nic))).collect(),
-            pairs: network.pairs().iter().map(|_| Pair::default()).collect(),
+            requesters: network.pairs().iter().map(|pair| Requester::new(pair.first_psn)).collect(),
+            responders: vec![Responder::default(); network.pairs().len()],
+            inboxes: network.pairs().iter().map(|_| Inbox::default()).collect(),
+            cleared: vec![0; network.connections()],
+            trouble: Trouble::new(plan, network),
+            paths: Paths::default(),
+            acknowledged: Vec::new(),
+            setup: setup::State::default(),
             ranks: placement.ranks().map(|_| RankState { unfinished: 0, queued: true }).collect(),
             hungry: placement.ranks().collect(),
             complete: VecDeque::new(),
@@ -157,15 +207,20 @@ impl<'a> Timeline<'a> {
     /// # Errors
     /// [`TimelineError::Sink`] as soon as the sink refuses something.
     pub fn run<S: Sink>(mut self, sink: &mut S) -> Result<Summary, TimelineError<S::Error>> {
+        self.introduce();
         loop {
             self.settle(sink)?;
             if let Some(Reverse(Timed { at, event, .. })) = self.events.pop() {
+                // Looking after a frame is no event of the trace, unless it is given up.
+                if matches!(event, Event::Watch(sender) if !self.expires(sender, at)) {
+                    continue;
+                }
                 if at > self.now {
                     self.now = at;
                     sink.reached(at).map_err(TimelineError::Sink)?;
                 }
                 self.happen(event, sink)?;
-            } else if !self.force() {
+            } else if !self.force() && !self.part() {
                 break;
             }
         }
@@ -180,16 +235,17 @@ impl<'a> Timeline<'a> {
 
     /// Completes nodes and makes new ones until neither is possible at this instant.
     fn settle<S: Sink>(&mut self, sink: &mut S) -> Result<(), TimelineError<S::Error>> {
-        loop {
+        while self.setup.has_begun() {
             if let Some((host, node)) = self.complete.pop_front() {
                 self.finish(host, node, sink)?;
             } else if let Some(rank) = self.hungry.pop_front() {
                 self.ranks[rank.index()].queued = false;
                 self.expand(rank);
             } else {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// Makes a rank's next nodes, as far ahead as it may be.
@@ -249,33 +305,71 @@ impl<'a> Timeline<'a> {
                 self.complete.push_back((host, id))
             }
             Work::Send(message) => {
-                let path_mtu = self.plan.transport.path_mtu;
-                let segments = Segments {
-                    verb: Verb::WriteImmediate,
-                    bytes: message.bytes,
-                    path_mtu,
-                    first: Psn::wrapping(message.first_psn),
-                    acks: AckCadence::default(),
-                };
-                let outgoing = Outgoing { node: id, segments, origin: message.origin };
-                let pair = &mut self.pairs[message.id.sender.index()];
-                pair.ready.insert(message.id.sequence, outgoing);
+                let request = self.request(id, &message);
+                self.requesters[message.id.sender.index()].stage(request);
                 self.activate(message.id.sender);
             }
             Work::Receive(message) => {
-                let pair = &mut self.pairs[message.id.sender.index()];
-                let arriving = pair.arriving(message.id.sequence);
+                let inbox = &mut self.inboxes[message.id.sender.index()];
+                let arriving = inbox.arriving(message.id.sequence);
                 arriving.node = Some(id);
                 let (first, whole) = (arriving.first, arriving.whole);
-                pair.forget();
+                inbox.forget();
                 if let Some(node) = self.hosts[host.index()].node(id) {
                     node.planned_start = first.unwrap_or(now);
                 }
                 if whole {
                     self.complete.push_back((host, id));
                 }
+                self.clear(&message);
             }
         }
+    }
+
+    /// A send as its queue pair's request.
+    fn request(&self, node: NodeId, message: &Message) -> Request {
+        let Plan { transport, collectives, .. } = self.plan;
+        let pair = self.network.pair(message.id.sender);
+        let carried = Carried {
+            sequence: message.id.sequence,
+            segments: carriage::message(transport, message),
+            offset: message.offset.0,
+            address: message.address,
+            remote_key: self.network.pair(message.receiver).remote_key,
+            purpose: Purpose::Data { whole: message.immediate.unwrap_or_default() },
+            origin: message.origin,
+        };
+        let number = carriage::number(collectives, pair, message.id.sequence);
+        Request { node: Some(node), cleared_by: transport.cts.then_some(number), carried }
+    }
+
+    /// A receive has begun, so its sender is cleared to send: by a write on the connection's first queue pair.
+    fn clear(&mut self, message: &Message) {
+        let Plan { transport, collectives, .. } = self.plan;
+        let receiver = *self.network.pair(message.receiver);
+        if !transport.cts || (collectives.split && receiver.lane > 0) {
+            return;
+        }
+        let number = carriage::number(collectives, &receiver, message.id.sequence);
+        let sender = self.network.pair(self.network.sender(receiver.connection, 0));
+        let clearing = self.network.pair(sender.peer);
+        let carried = Carried {
+            sequence: number,
+            segments: carriage::clearance(transport, number, clearing.first_psn + number),
+            offset: 0,
+            address: sender.clearance_address(number),
+            remote_key: sender.remote_key,
+            purpose: Purpose::Clearance(Clearance {
+                address: receiver.slot_address(number),
+                remote_key: receiver.remote_key,
+                room: receiver.slot,
+                number,
+            }),
+            origin: message.origin,
+        };
+        let id = clearing.id;
+        self.requesters[id.index()].stage(Request { node: None, cleared_by: None, carried });
+        self.activate(id);
     }
 
     /// A node is complete: what waited for it may begin, and what can be written is.
@@ -318,29 +412,55 @@ impl<'a> Timeline<'a> {
     fn happen<S: Sink>(&mut self, event: Event, sink: &mut S) -> Result<(), TimelineError<S::Error>> {
         match event {
             Event::Complete(host, node) => self.complete.push_back((host, node)),
-            Event::Whole(sender, sequence) => {
-                let pair = &mut self.pairs[sender.index()];
-                let arriving = pair.arriving(sequence);
-                arriving.whole = true;
-                let node = arriving.node;
-                pair.forget();
-                if let Some(node) = node {
-                    self.complete.push_back((self.host_of(self.network.pair(sender).peer), node));
-                }
-            }
-            Event::Acknowledged(sender) => {
-                if let Some(node) = self.pairs[sender.index()].flying.pop_front() {
-                    self.complete.push_back((self.host_of(sender), node));
-                }
-            }
-            Event::Acknowledge(nic, acknowledgement) => {
-                self.ports[nic.index()].acknowledgements.push_back(acknowledgement);
-                self.serve_later(nic);
-            }
+            Event::Whole(sender, sequence) => self.whole(sender, sequence),
+            Event::Answered(sender, syndrome, psn) => self.answered(sender, syndrome, psn),
+            Event::Notified(sender) => self.notified(sender),
+            Event::Say(sender, content) => self.say(sender, content),
             Event::Serve(nic) => return self.serve(nic, sink),
             Event::Arrive(nic) => return self.arrive(nic, sink),
+            Event::Resume(sender) => {
+                self.requesters[sender.index()].resumes = false;
+                self.activate(sender);
+            }
+            Event::Watch(sender) => return self.give_up(sender),
+            Event::Heard(sender, step) => self.heard(sender, step),
+            Event::Begin => self.setup.begin(),
         }
         Ok(())
+    }
+
+    /// A message has arrived whole.
+    fn whole(&mut self, sender: QueuePairId, sequence: u32) {
+        let pair = *self.network.pair(sender);
+        if !pair.sends_data {
+            self.cleared[pair.connection.index()] = sequence.wrapping_add(1);
+            for lane in 0..self.network.width() {
+                self.activate(self.network.sender(pair.connection, lane));
+            }
+            return;
+        }
+        let inbox = &mut self.inboxes[sender.index()];
+        let arriving = inbox.arriving(sequence);
+        arriving.whole = true;
+        let node = arriving.node;
+        inbox.forget();
+        if let Some(node) = node {
+            self.complete.push_back((self.host_of(pair.peer), node));
+        }
+    }
+
+    /// A frame has been out for too long: it is sent again, or the queue pair gives up.
+    fn give_up<E>(&mut self, sender: QueuePairId) -> Result<(), TimelineError<E>> {
+        if self.time_out(sender) {
+            return Ok(());
+        }
+        Err(TimelineError::GaveUp {
+            sender,
+            nic: self.network.nic(self.network.pair(sender).nic).name.clone(),
+            now: self.now,
+            psn: self.requesters[sender.index()].oldest_psn(),
+            retries: self.plan.transport.retry_count,
+        })
     }
 
     fn at(&mut self, time: Nanos, event: Event) {

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use traces::id::{NicId, QueuePairId};
 use traces::unit::Nanos;
-use traces::wire::Psn;
 
-use super::burst::Burst;
+use super::burst::{Burst, Content};
 use crate::random::Stream;
 
 /// The state of a port.
@@ -16,28 +15,17 @@ pub(super) struct Port {
     pub(super) sends_from: Nanos,
     /// Whether an event will serve it.
     pub(super) serving: bool,
-    /// What goes first.
-    pub(super) acknowledgements: VecDeque<Acknowledgement>,
+    /// What goes first: answers, notifications, handshakes, with who says them.
+    pub(super) sayings: VecDeque<(QueuePairId, Content)>,
     /// Queue pairs that have something to send, in the order of their turns.
     pub(super) round: VecDeque<QueuePairId>,
     /// From when on the line towards it is free.
     pub(super) receives_from: Nanos,
-    /// Bursts under way to it, by arrival: with whether it completes a message, and how long it takes.
-    pub(super) incoming: BTreeMap<(Nanos, u64), (Burst, bool, Nanos)>,
+    /// Bursts under way to it, by arrival, with how long each takes.
+    pub(super) incoming: BTreeMap<(Nanos, u64), (Burst, Nanos)>,
+    /// Datagrams that its queue pair 1 has sent.
+    pub(super) datagrams: u32,
     identification: u16,
-}
-
-/// An acknowledgement to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Acknowledgement {
-    /// The queue pair that sends it.
-    pub(super) sender: QueuePairId,
-    /// What it is about.
-    pub(super) psn: Psn,
-    /// Messages completed by then.
-    pub(super) messages: Psn,
-    /// Whether it is about the last frame of a message.
-    pub(super) completes: bool,
 }
 
 impl Port {
@@ -45,6 +33,17 @@ impl Port {
     pub(super) fn new(seed: u64, nic: NicId) -> Self {
         let start = Stream::new(seed, "identification", nic.0.into()).below(1 << 16, 0);
         Self { identification: u16::try_from(start).unwrap_or(0), ..Self::default() }
+    }
+
+    /// Says something before all data; an acknowledgement that still waits is brought up to date if `coalesce` says so.
+    pub(super) fn say(&mut self, sender: QueuePairId, content: Content, coalesce: bool) {
+        let last = self.sayings.iter_mut().rev().find(|(other, _)| *other == sender);
+        match last {
+            Some((_, waiting)) if coalesce && content.acknowledges() && waiting.acknowledges() => {
+                *waiting = content;
+            }
+            _ => self.sayings.push_back((sender, content)),
+        }
     }
 
     /// The identification of the first of `frames` frames that it sends next.

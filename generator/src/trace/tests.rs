@@ -12,10 +12,11 @@ use traces::critic::{Connection, Critic, Vantage, passed};
 use traces::folder::{Existing, TraceFolder};
 use traces::graph::{Message, Node, Work};
 use traces::id::{HostId, MessageId, NicId};
+use traces::manifest::{self, Manifest};
 use traces::origin::Operation;
 use traces::pcap::PcapReader;
 use traces::unit::{BitRate, Bytes};
-use traces::wire::{Mac, Parsed, ParsedFrame, Qpn};
+use traces::wire::{Mac, Opcode, Parsed, ParsedFrame, Qpn};
 
 use super::{Options, Progress, TraceError, generate};
 use crate::operation;
@@ -38,6 +39,18 @@ struct Small {
     path_mtu: u32,
     gpipe: bool,
     six: bool,
+    habits: Habits,
+}
+
+/// How messages go.
+#[derive(Clone, Debug)]
+struct Habits {
+    profile: &'static str,
+    queue_pairs: u32,
+    split: bool,
+    adaptive: bool,
+    cts: bool,
+    coalesced: bool,
 }
 
 impl Small {
@@ -55,6 +68,14 @@ impl Small {
         path_mtu: 1024,
         gpipe: false,
         six: false,
+        habits: Habits {
+            profile: "mlx5-nccl",
+            queue_pairs: 1,
+            split: false,
+            adaptive: false,
+            cts: true,
+            coalesced: false,
+        },
     };
 
     fn plan(&self) -> Plan {
@@ -88,8 +109,14 @@ impl Small {
             addresses = "{addresses}"
             [collectives]
             channels = {channels}
+            queue_pairs = {queue_pairs}
+            split = {split}
             [transport]
             path_mtu = {path_mtu}
+            nic_profile = "{profile}"
+            adaptive_routing = {adaptive}
+            cts = {cts}
+            acks = "{acks}"
             "#,
             layers = self.layers_per_stage * self.pipeline,
             hidden = self.hidden,
@@ -105,8 +132,23 @@ impl Small {
             addresses = if self.six { "2001:2::/48" } else { "198.18.0.0/15" },
             channels = self.channels,
             path_mtu = self.path_mtu,
+            queue_pairs = self.habits.queue_pairs,
+            split = self.habits.split,
+            profile = self.habits.profile,
+            adaptive = self.habits.adaptive,
+            cts = self.habits.cts,
+            acks = if self.habits.coalesced { "coalesced" } else { "each" },
         );
         Plan::read("small.toml", &text, |_| Err(String::new())).unwrap_or_else(|error| panic!("{error:?}"))
+    }
+}
+
+prop_compose! {
+    fn habits()(
+        profile in prop::sample::select(vec!["mlx5-nccl", "mlx5-cm", "hns"]),
+        queue_pairs in 1..=3_u32, [split, adaptive, cts, coalesced] in any::<[bool; 4]>(),
+    ) -> Habits {
+        Habits { profile, queue_pairs, split, adaptive, cts, coalesced }
     }
 }
 
@@ -119,8 +161,9 @@ fn small() -> impl Strategy<Value = Small> {
                 let ranks = tensor * pipeline * data;
                 let divisors: Vec<_> = (1..=ranks).filter(|n| ranks % n == 0).collect();
                 let gpus_per_host = *gpus.get(&divisors);
-                (1..=5_u32, prop::sample::select(vec![256_u32, 1024, 4096]), any::<(bool, bool)>()).prop_map(
-                    move |(channels, path_mtu, (gpipe, six))| Small {
+                let mtus = prop::sample::select(vec![256_u32, 1024, 4096]);
+                (1..=5_u32, mtus, any::<(bool, bool)>(), habits()).prop_map(
+                    move |(channels, path_mtu, (gpipe, six), habits)| Small {
                         tensor,
                         pipeline,
                         data,
@@ -134,6 +177,7 @@ fn small() -> impl Strategy<Value = Small> {
                         path_mtu,
                         gpipe,
                         six,
+                        habits,
                     },
                 )
             },
@@ -210,6 +254,14 @@ fn judge(folder: &TraceFolder) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The first number of what a NIC sends to a queue pair of this number.
+fn first_psn(manifest: &Manifest, nic: &manifest::Nic, to: Qpn) -> u32 {
+    let pairs = &manifest.queue_pairs;
+    let sends =
+        |pair: &&manifest::QueuePair| pair.nic == nic.id && pairs[pair.peer.index()].qpn == to.value();
+    pairs.iter().find(sends).unwrap().first_psn
+}
+
 /// What each host has to send, by closed form: rings and trains over those edges that leave it.
 fn planned(plan: &Plan) -> Vec<Bytes> {
     let placement = Placement::new(plan);
@@ -275,10 +327,15 @@ proptest! {
                 };
                 let sent = frame.link.source == own;
                 counted[usize::from(sent)].0 += 1;
-                let payload = u64::try_from(frame.payload.len()).unwrap();
+                let opcode = frame.bth.opcode().unwrap();
+                // Neither clear-to-send writes nor handshakes carry data.
+                let data = opcode.is_reliable_connection()
+                    && !(opcode == Opcode::WriteOnly && frame.payload.len() == 64);
+                let payload = if data { u64::try_from(frame.payload.len()).unwrap() } else { 0 };
                 counted[usize::from(sent)].1 += payload;
-                if sent && frame.extensions.aeth.is_none() {
-                    let next = psns.entry((frame.link.destination, frame.bth.destination)).or_insert(0_u32);
+                if sent && opcode.is_reliable_connection() && frame.extensions.aeth.is_none() {
+                    let flow = (frame.link.destination, frame.bth.destination);
+                    let next = psns.entry(flow).or_insert_with(|| first_psn(manifest, nic, frame.bth.destination));
                     prop_assert_eq!(frame.bth.psn.value(), *next);
                     *next = (*next + 1) % (1 << 24);
                 }
@@ -291,7 +348,7 @@ proptest! {
         for (host, planned) in (0..).map(HostId).zip(planned(&plan)) {
             prop_assert_eq!(sums[&host], planned.0, "{}", host);
         }
-        let sum = |f: fn(&traces::manifest::Nic) -> u64| manifest.nics.iter().map(f).sum::<u64>();
+        let sum = |f: fn(&manifest::Nic) -> u64| manifest.nics.iter().map(f).sum::<u64>();
         prop_assert_eq!(sum(|nic| nic.frames_sent), sum(|nic| nic.frames_received));
         prop_assert_eq!(sum(|nic| nic.payload_bytes_sent), sum(|nic| nic.payload_bytes_received));
 
@@ -320,9 +377,11 @@ proptest! {
             prop_assert_ne!(host, peer);
             prop_assert_eq!(message, received);
             let MessageId { sender, sequence } = *id;
-            let (expected, psn) = next.entry(sender).or_default();
+            let first = manifest.queue_pairs[sender.index()].first_psn;
+            let (expected, psn) = next.entry(sender).or_insert((0, first));
             prop_assert_eq!((sequence, message.first_psn), (*expected, *psn));
-            let frames = message.bytes.0.div_ceil(u64::from(small.path_mtu)).max(1);
+            let apart = small.habits.adaptive && message.immediate.unwrap() > 8192;
+            let frames = message.bytes.0.div_ceil(u64::from(small.path_mtu)).max(1) + u64::from(apart);
             *expected += 1;
             *psn = u32::try_from((u64::from(*psn) + frames) % (1 << 24)).unwrap();
         }

@@ -130,6 +130,7 @@ impl Sender {
             path_mtu: self.path_mtu,
             first,
             acks: AckCadence::default(),
+            closing: None,
         };
         let start = self.end;
         self.end += segments.frames();

@@ -19,7 +19,7 @@ pub struct Sums {
     pub frames: u64,
     /// Their bytes on the wire, without FCS.
     pub frame_bytes: u64,
-    /// The payload of requests alone.
+    /// The payload of requests, without clear-to-send writes.
     pub payload_bytes: u64,
 }
 
@@ -35,5 +35,14 @@ impl Totals {
 
 fn request_payload(frame: &ParsedFrame<'_>) -> u64 {
     let role = frame.bth.opcode().map(|opcode: Opcode| opcode.shape().role);
-    if role == Some(Role::Request) { u64::try_from(frame.payload_length).unwrap_or(u64::MAX) } else { 0 }
+    let counts = role == Some(Role::Request) && !is_clearance(frame);
+    if counts { u64::try_from(frame.payload_length).unwrap_or(u64::MAX) } else { 0 }
+}
+
+/// Whether it is a clear-to-send write of NCCL: a WRITE in one frame and without immediate, of 64 bytes a request, at most
+/// eight. Data that go without immediate are larger than a frame.
+fn is_clearance(frame: &ParsedFrame<'_>) -> bool {
+    frame.bth.opcode() == Some(Opcode::WriteOnly)
+        && matches!(frame.payload_length, 64..=512)
+        && frame.payload_length.is_multiple_of(64)
 }

@@ -64,6 +64,9 @@ pub struct Segments {
     pub first: Psn,
     /// Which of its frames ask for an acknowledgement beside the last.
     pub acks: AckCadence,
+    /// The payload of a WRITE Only with immediate that closes it, if one does: of none in NCCL's form for adaptive routing,
+    /// where the data go as a plain WRITE whose frames may overtake each other.
+    pub closing: Option<u16>,
 }
 
 /// When frames ask for an acknowledgement. The last frame of a message always does.
@@ -218,14 +221,29 @@ impl Segments {
     /// How many frames it takes: at least one.
     #[must_use]
     pub fn frames(&self) -> u64 {
+        self.data_frames() + u64::from(self.closing.is_some())
+    }
+
+    /// How many frames its bytes take: at least one.
+    #[must_use]
+    pub fn data_frames(&self) -> u64 {
         self.bytes.0.div_ceil(u64::from(self.path_mtu.bytes())).max(1)
+    }
+
+    /// Whether the frame at `index` is the one that closes it behind its bytes.
+    #[must_use]
+    pub fn closes(&self, index: u64) -> bool {
+        self.closing.is_some() && index == self.data_frames()
     }
 
     /// The frame at `index`, if the message has so many.
     #[must_use]
     pub fn get(&self, index: u64) -> Option<Segment> {
+        if let Some(payload) = self.closing.filter(|_| self.closes(index)) {
+            return Some(self.closing_segment(index, payload));
+        }
         let mtu = u64::from(self.path_mtu.bytes());
-        let last = self.frames() - 1;
+        let last = self.data_frames() - 1;
         let place = match (index == 0, index == last) {
             (true, true) => Place::Only,
             (true, false) => Place::First,
@@ -247,6 +265,18 @@ impl Segments {
         })
     }
 
+    fn closing_segment(&self, index: u64, payload: u16) -> Segment {
+        Segment {
+            index,
+            opcode: Opcode::WriteOnlyImmediate,
+            psn: self.first + low_32(index),
+            offset: self.bytes.0,
+            payload,
+            pad: pad(usize::from(payload)),
+            ack_request: true,
+        }
+    }
+
     /// The frames in order.
     pub fn iter(self) -> impl Iterator<Item = Segment> {
         (0..self.frames()).filter_map(move |index| self.get(index))
@@ -261,8 +291,8 @@ impl Segments {
     /// The bytes of all its frames, as a capture has them.
     #[must_use]
     pub fn frame_bytes(&self, encapsulation: Encapsulation) -> Bytes {
-        let last = self.frames() - 1;
-        let at_ends: Bytes = [Some(0), (last > 0).then_some(last)]
+        let last = self.data_frames() - 1;
+        let at_ends: Bytes = [Some(0), (last > 0).then_some(last), self.closing.map(|_| last + 1)]
             .into_iter()
             .filter_map(|index| self.get(index?))
             .map(|segment| segment.frame_bytes(encapsulation))
@@ -366,6 +396,7 @@ mod tests {
             path_mtu,
             first: Psn::wrapping(first),
             acks: AckCadence::default(),
+            closing: None,
         }
     }
 
@@ -431,6 +462,19 @@ mod tests {
         let tagged_v6 = Encapsulation { ip: IpVersion::V6, vlan: true };
         assert_eq!(frame_bytes(Opcode::WriteMiddle, 1024, tagged_v6), Bytes(1106));
         assert_eq!(line_bytes(Bytes(4154)), Bytes(4178));
+    }
+
+    #[test]
+    fn an_empty_write_with_immediate_closes_a_write() {
+        let whole = Segments { closing: Some(0), ..message(Verb::Write, 2049, PathMtu::Mtu1024, 5) };
+        let opcodes =
+            [Opcode::WriteFirst, Opcode::WriteMiddle, Opcode::WriteLast, Opcode::WriteOnlyImmediate];
+        assert!(whole.iter().map(|frame| frame.opcode).eq(opcodes));
+        assert!(whole.iter().map(|frame| frame.psn.value()).eq(5..9));
+        assert!(whole.iter().map(|frame| frame.ack_request).eq([false, false, true, true]));
+        assert_eq!((whole.next_psn(), whole.get(4)), (Psn::wrapping(9), None));
+        let sum: Bytes = whole.iter().map(|segment| segment.frame_bytes(V4)).sum();
+        assert_eq!(whole.frame_bytes(V4), sum);
     }
 
     #[test]

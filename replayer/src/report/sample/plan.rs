@@ -39,6 +39,8 @@ pub(in crate::report) fn trace() -> Manifest {
             dscp: 26,
             ecn: 2,
             ttl: 64,
+            nic_profile: "mlx5-nccl".to_owned(),
+            cnp_dscp: 48,
             udp_port: 4_791,
             vlan: None,
             payload: "pattern".to_owned(),
