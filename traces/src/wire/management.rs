@@ -28,7 +28,7 @@ mod request;
 use thiserror::Error;
 
 pub use answer::{
-    DisconnectReply, DisconnectRequest, ReadyToUse, ReceiptAcknowledge, Reject, RejectReason, Rejected, Reply,
+    DisconnectReply, DisconnectRequest, ReadyToUse, ReceiptAcknowledge, Reject, RejectReason, Reply, Subject,
 };
 pub use request::{IpHeader, Path, PrivateData, Request, ServiceId};
 
@@ -117,8 +117,8 @@ pub enum MadError {
     /// A path MTU code that names no path MTU.
     #[error("path MTU code {0} is none of 1 to 5")]
     PathMtu(u8),
-    /// An MRA or REJ that says it is about no message.
-    #[error("{message} is about message {about}; known are 0 (REQ), 1 (REP) and, for REJ, 2")]
+    /// An MRA or REJ that says a wrong thing of what it is about.
+    #[error("{message} is about message {about}; known are 0 (REQ), 1 (REP) and 2 (another)")]
     About {
         /// The message.
         message: &'static str,

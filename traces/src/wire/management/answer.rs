@@ -64,32 +64,32 @@ pub struct ReceiptAcknowledge {
     /// 0-7: the numbers of the connection.
     pub communication: Communication,
     /// 8, bits 7-6: which message came.
-    pub received: Rejected,
+    pub received: Subject,
     /// 9, bits 7-3: how long the answer may take.
     pub service_timeout: Timeout,
 }
 
-/// REJ (IBTA vol. 1, 12.6.7): there will be no connection. Its additional information (10 bits at 9, 72 bytes at 12)
-/// is empty.
+/// REJ (IBTA vol. 1, 12.6.7): there will be no connection. Its additional information (the length in bits 7-1 of 9,
+/// 72 bytes at 12) is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reject {
     /// 0-7: the numbers of the connection.
     pub communication: Communication,
     /// 8, bits 7-6: which message is refused.
-    pub rejected: Rejected,
+    pub rejected: Subject,
     /// 10-11: why.
     pub reason: RejectReason,
 }
 
-/// Which message an MRA or REJ is about.
+/// Which message an MRA or REJ is about: two bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rejected {
+pub enum Subject {
     /// 0: REQ.
     Request,
     /// 1: REP.
     Reply,
-    /// 2: none; a REJ says then that the wait for one is over.
-    None,
+    /// 2: of a REJ, no message, because none came in time; of an MRA, one about an alternate path (LAP).
+    Other,
 }
 
 /// Why a connection is refused (IBTA vol. 1, table 109; 12.6.7.2).
@@ -199,7 +199,7 @@ impl ReceiptAcknowledge {
     pub(super) fn parse(body: &[u8; BODY]) -> Result<Self, MadError> {
         Ok(Self {
             communication: Communication::get(body),
-            received: Rejected::from_code("MRA", body[8] >> 6)?,
+            received: Subject::from_code("MRA", body[8] >> 6)?,
             service_timeout: Timeout::from_low_bits(body[9] >> 3),
         })
     }
@@ -216,18 +216,18 @@ impl Reject {
     pub(super) fn parse(body: &[u8; BODY]) -> Result<Self, MadError> {
         Ok(Self {
             communication: Communication::get(body),
-            rejected: Rejected::from_code("REJ", body[8] >> 6)?,
+            rejected: Subject::from_code("REJ", body[8] >> 6)?,
             reason: RejectReason(u16::from_be_bytes(get(body, 10))),
         })
     }
 }
 
-impl Rejected {
+impl Subject {
     const fn code(self) -> u8 {
         match self {
             Self::Request => 0,
             Self::Reply => 1,
-            Self::None => 2,
+            Self::Other => 2,
         }
     }
 
@@ -235,7 +235,7 @@ impl Rejected {
         match code {
             0 => Ok(Self::Request),
             1 => Ok(Self::Reply),
-            2 => Ok(Self::None),
+            2 => Ok(Self::Other),
             about => Err(MadError::About { message, about }),
         }
     }

@@ -67,7 +67,7 @@ pub struct Path {
     pub destination: IpAddr,
     /// 88-90, the upper 20 bits: the flow label.
     pub flow_label: u32,
-    /// 91, bits 5-0: the rate, as a code: 7 is 40 Gbit/s, which Linux said for all that is faster.
+    /// 91, bits 5-0: the rate, as a code: 7 is 40 Gbit/s, which Linux said for all that is faster. Wireshark 4.0 shows 0.
     pub rate: u8,
     /// 92: DSCP and ECN of the connection's frames.
     pub traffic_class: u8,

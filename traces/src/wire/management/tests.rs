@@ -104,6 +104,17 @@ fn what_is_no_message_of_connection_management_is_said() {
         spoiled(17, 0x17).to_string(),
         "attribute 0x0017 is none of 0x0010 to 0x0016: REQ, MRA, REJ, REP, RTU, DREQ, DREP"
     );
+    let taken = ReceiptAcknowledge {
+        communication: Communication::default(),
+        received: Subject::Request,
+        service_timeout: Timeout::MANAGEMENT,
+    };
+    let mut bytes_of_mra = Mad::new(1, taken).to_bytes();
+    bytes_of_mra[24 + 8] = 0xc0;
+    assert_eq!(
+        Mad::parse(&bytes_of_mra).unwrap_err().to_string(),
+        "MRA is about message 3; known are 0 (REQ), 1 (REP) and 2 (another)"
+    );
     assert_eq!(spoiled(24 + 50, 0x67).to_string(), "path MTU code 6 is none of 1 to 5");
 }
 
@@ -184,7 +195,7 @@ prop_compose! {
 prop_compose! {
     fn answers()(
         ids in any::<(u32, u32, u64)>(), numbers in any::<[u32; 2]>(), bytes in any::<[u8; 5]>(), flags: [bool; 2],
-        about in prop::sample::select(vec![Rejected::Request, Rejected::Reply, Rejected::None]), which in 0..6,
+        about in prop::sample::select(vec![Subject::Request, Subject::Reply, Subject::Other]), which in 0..6,
     ) -> Message {
         let communication = Communication { local: ids.0, remote: ids.1 };
         let queue_pair = Qpn::new(numbers[0] >> 8).unwrap();
