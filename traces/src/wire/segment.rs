@@ -218,6 +218,12 @@ impl Default for AckCadence {
 }
 
 impl Segments {
+    /// A message whose first frame has the sequence number `first`, as mlx5 asks for its acknowledgements.
+    #[must_use]
+    pub fn new(verb: Verb, bytes: Bytes, path_mtu: PathMtu, first: Psn) -> Self {
+        Self { verb, bytes, path_mtu, first, acks: AckCadence::default() }
+    }
+
     /// How many frames it takes: at least one.
     #[must_use]
     pub fn frames(&self) -> u64 {
