@@ -5,6 +5,7 @@ mod program;
 
 mod faults;
 mod figures;
+mod golden;
 mod judges;
 mod replay;
 mod structure;
