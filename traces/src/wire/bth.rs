@@ -84,12 +84,14 @@ impl Bth {
 
     /// The opcode, if it is known here.
     #[must_use]
+    #[inline]
     pub const fn opcode(&self) -> Option<Opcode> {
         Opcode::from_byte(self.opcode)
     }
 
     /// Reads the twelve bytes.
     #[must_use]
+    #[inline]
     pub const fn parse(bytes: &[u8; Self::LEN]) -> Self {
         let [opcode, flags, key_high, key_low, congestion, d0, d1, d2, ack, p0, p1, p2] = *bytes;
         Self {

@@ -46,9 +46,14 @@ impl Extensions {
 
     /// Reads the headers of `shape` from the front of `bytes`, and gives the rest; `None` if they do not fit.
     #[must_use]
+    #[inline]
     pub fn parse<'a>(shape: &Shape, bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let mut rest = bytes;
         let mut extensions = Self::default();
+        // Most frames are in the middle of a message and have none.
+        if shape.extension_length() == 0 {
+            return Some((extensions, rest));
+        }
         if shape.deth {
             extensions.deth = Some(Deth::parse(take(&mut rest)?));
         }

@@ -91,6 +91,7 @@ pub struct Shape {
 impl Shape {
     /// The bytes of all extension headers together.
     #[must_use]
+    #[inline]
     pub const fn extension_length(&self) -> usize {
         let mut length = 0;
         if self.deth {
@@ -134,15 +135,14 @@ macro_rules! opcodes {
 
             /// The opcode with this byte, if it is known here.
             #[must_use]
+            #[inline]
             pub const fn from_byte(byte: u8) -> Option<Self> {
-                match byte {
-                    $($byte => Some(Self::$name),)*
-                    _ => None,
-                }
+                OPCODES[byte as usize]
             }
 
             /// Its byte on the wire.
             #[must_use]
+            #[inline]
             pub const fn byte(self) -> u8 {
                 match self {
                     $(Self::$name => $byte,)*
@@ -159,7 +159,12 @@ macro_rules! opcodes {
 
             /// What it carries.
             #[must_use]
+            #[inline]
             pub const fn shape(self) -> Shape {
+                SHAPES[self.byte() as usize]
+            }
+
+            const fn look_up(self) -> Shape {
                 match self {
                     $(Self::$name => Shape {
                         $($header: true,)*
@@ -200,6 +205,30 @@ opcodes! {
     DatagramSendOnlyImmediate = 0x65, "UD SEND Only Immediate", Request Send Only [deth immediate payload];
     CongestionNotification = 0x81, "CNP", Notification Congestion Only [payload];
 }
+
+/// The opcodes by byte, for who takes many frames apart.
+static OPCODES: [Option<Opcode>; 256] = {
+    let mut opcodes = [None; 256];
+    let mut index = 0;
+    while index < Opcode::ALL.len() {
+        let opcode = Opcode::ALL[index];
+        opcodes[opcode.byte() as usize] = Some(opcode);
+        index += 1;
+    }
+    opcodes
+};
+
+/// Their shapes; what is no opcode is not asked for.
+static SHAPES: [Shape; 256] = {
+    let mut shapes = [bare(Role::Request, Operation::Send, Place::Only); 256];
+    let mut index = 0;
+    while index < Opcode::ALL.len() {
+        let opcode = Opcode::ALL[index];
+        shapes[opcode.byte() as usize] = opcode.look_up();
+        index += 1;
+    }
+    shapes
+};
 
 impl Opcode {
     /// Whether it belongs to a reliable connection: it takes or answers a sequence number.

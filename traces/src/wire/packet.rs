@@ -95,6 +95,7 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
+    #[inline]
     pub(super) fn parse(&self) -> Result<Packet<'a>, ParseError> {
         let Self { captured, at, length } = *self;
         let mut needs = Bth::LEN + icrc::LEN;
@@ -144,16 +145,19 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
+    #[inline]
     pub(super) fn take<const N: usize>(&mut self, header: &'static str) -> Result<&'a [u8; N], ParseError> {
         let chunk = self.rest().first_chunk().ok_or_else(|| self.short(header, N))?;
         self.at += N;
         Ok(chunk)
     }
 
+    #[cold]
     pub(super) fn short(&self, header: &'static str, needs: usize) -> ParseError {
         ParseError::Short { header, at: self.base + self.at, needs, left: self.rest().len(), cut: self.cut }
     }
