@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+pub(super) use super::state::state_of;
 use crate::wire::opcode::{Operation, Role};
 use crate::wire::{Opcode, ParsedFrame, Psn, Qpn, source_port};
 
@@ -59,6 +60,21 @@ pub(super) enum Step {
     Back(Psn),
 }
 
+/// What a flow shows of its sender's habits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlowHabits {
+    /// The sender.
+    pub(super) host: usize,
+    /// The source port.
+    pub(super) source_port: u16,
+    /// The sender's queue pair, if the other direction is known.
+    pub(super) own: Option<Qpn>,
+    /// The receiver's queue pair.
+    pub(super) destination: Qpn,
+    /// The number of the first request that was seen, if it starts a message.
+    pub(super) first: Option<Psn>,
+}
+
 pub(super) struct Flows {
     flows: BTreeMap<Key, usize>,
     states: Vec<State>,
@@ -83,7 +99,10 @@ struct Key {
 struct State {
     key: Key,
     host: usize,
+    /// That of its first frame which does not come from port 0, as notifications of ConnectX do.
     source_port: u16,
+    /// The number of the first request, if it starts a message.
+    first: Option<Psn>,
     /// The number that the next request should have.
     next: Option<Psn>,
     after_read: bool,
@@ -125,6 +144,9 @@ impl Flows {
                 flow
             }
         };
+        if self.states[flow].source_port == 0 {
+            self.states[flow].source_port = frame.udp.source;
+        }
         let part = match frame.bth.opcode() {
             Some(opcode) if opcode.is_reliable_connection() => match opcode.shape().role {
                 Role::Request => Part::Request(opcode, self.step(flow, opcode, frame.bth.psn)),
@@ -135,6 +157,22 @@ impl Flows {
         };
         let State { host, peer, .. } = self.states[flow];
         Placed { flow, peer, host, part }
+    }
+
+    /// All hosts, by address and number; an address that is seen at several ports is there several times.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = (IpAddr, usize)> {
+        self.hosts.iter().map(|(&(_, address), &host)| (address, host))
+    }
+
+    /// What flows show of their sender's habits.
+    pub(super) fn habits(&self) -> impl Iterator<Item = FlowHabits> {
+        self.states.iter().map(|state| FlowHabits {
+            host: state.host,
+            source_port: state.source_port,
+            own: state.peer.and_then(|peer| self.states.get(peer)).map(|peer| peer.key.queue_pair),
+            destination: state.key.queue_pair,
+            first: state.first,
+        })
     }
 
     /// The flow with this key, made if it is new.
@@ -151,6 +189,7 @@ impl Flows {
             key,
             host,
             source_port,
+            first: None,
             next: None,
             after_read: false,
             requests: false,
@@ -164,6 +203,7 @@ impl Flows {
         let state = &mut self.states[flow];
         if !state.requests {
             state.requests = true;
+            state.first = Some(psn).filter(|_| opcode.shape().place.starts());
             self.requesters += 1;
         }
         let expected = state.next.replace(psn + 1);
@@ -202,8 +242,9 @@ impl Flows {
         peer
     }
 
-    /// In this order: as the caller knows it; the one whose number makes, with this one's, the source port of
-    /// both by the rule of mlx5; the only one with this source port; the only one between the two hosts.
+    /// In this order: as the caller knows it; the one whose number makes, with this one's, the source ports of
+    /// both by the rule of mlx5 or that of rxe; the only one with this source port; the only one between the two
+    /// hosts.
     fn find_peer(&self, key: Key, flow: usize) -> Option<usize> {
         let source_port = self.states[flow].source_port;
         let (from, to) = (key.destination, key.source);
@@ -226,6 +267,12 @@ impl Flows {
                 source_port::product(queue_pair, key.queue_pair) == source_port
             }),
         )
+        .or_else(|| {
+            only(candidates().filter(|&(queue_pair, _, state)| {
+                source_port::own(queue_pair) == source_port
+                    && source_port::own(key.queue_pair) == state.source_port
+            }))
+        })
         .or_else(|| only(same_port()))
         .or_else(|| only(candidates()))
     }
@@ -255,12 +302,4 @@ const RECENT: usize = 8192;
 fn only<'a>(mut candidates: impl Iterator<Item = (Qpn, usize, &'a State)>) -> Option<usize> {
     let (_, index, _) = candidates.next()?;
     candidates.next().is_none().then_some(index)
-}
-
-/// The state of a flow in a rule's own list, made when it is first needed.
-pub(super) fn state_of<T: Default>(states: &mut Vec<T>, flow: usize) -> &mut T {
-    if states.len() <= flow {
-        states.resize_with(flow + 1, T::default);
-    }
-    &mut states[flow]
 }

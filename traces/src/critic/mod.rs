@@ -7,9 +7,11 @@
 //!
 //! Not here: reading files ([`crate::pcap`]), and what only the plan knows.
 
+mod state;
 mod check;
 mod totals;
 mod flow;
+mod nic;
 mod sight;
 mod bits;
 mod sequence;
@@ -22,12 +24,14 @@ use std::net::IpAddr;
 
 pub use check::{Check, Example, Verdict, passed};
 pub use flow::Connection;
+pub use nic::HostProfile;
 pub use totals::{Sums, Totals};
 
 use crate::pcap::{PcapError, PcapReader};
 use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, Parsed, ParsedFrame};
 use flow::Flows;
+use nic::Nics;
 use sight::{Content, Family, Sight};
 
 /// Takes frames, gives checks.
@@ -35,6 +39,7 @@ pub struct Critic {
     files: Vec<File>,
     ports: Vec<Port>,
     flows: Flows,
+    nics: Nics,
     rules: Rules,
 }
 
@@ -74,7 +79,13 @@ impl Critic {
     /// source port of mlx5, or if there is only one between two hosts.
     #[must_use]
     pub fn new(connections: &[Connection]) -> Self {
-        Self { files: Vec::new(), ports: Vec::new(), flows: Flows::new(connections), rules: Rules::default() }
+        Self {
+            files: Vec::new(),
+            ports: Vec::new(),
+            flows: Flows::new(connections),
+            nics: Nics::default(),
+            rules: Rules::default(),
+        }
     }
 
     /// Says where frames were seen. The answer stands for the port in [`Self::file`].
@@ -97,14 +108,19 @@ impl Critic {
         let (name, port) = (name.as_str(), *port);
         let Some(Port { vantage, totals }) = self.ports.get_mut(port) else { return };
         let length = usize::try_from(original_length).unwrap_or(usize::MAX);
-        let content = match ParsedFrame::parse(bytes, length) {
-            Ok(Parsed::Roce(frame)) => Content::Roce(frame, self.flows.place(port, &frame)),
-            Ok(Parsed::NotRoce(other)) => Content::Other(other),
-            Err(error) => Content::Broken(error),
+        let parsed = ParsedFrame::parse(bytes, length);
+        let content = match &parsed {
+            Ok(Parsed::Roce(frame)) => {
+                let placed = self.flows.place(port, frame);
+                self.nics.frame(&placed, frame);
+                Content::Roce(frame, placed)
+            }
+            Ok(Parsed::NotRoce(other)) => Content::Other(*other),
+            Err(error) => Content::Broken(*error),
         };
         let source = Mac(bytes.get(6..).and_then(|rest| rest.first_chunk().copied()).unwrap_or_default());
         let sent = sent(vantage, source, &content);
-        let roce = if let Content::Roce(frame, _) = &content { Some(frame) } else { None };
+        let roce = if let Content::Roce(frame, _) = content { Some(frame) } else { None };
         totals.add(sent == Some(true), original_length, roce);
         let sight = Sight {
             file,
@@ -150,6 +166,12 @@ impl Critic {
     #[must_use]
     pub fn totals(&self, port: usize) -> Totals {
         self.ports.get(port).map(|port| port.totals).unwrap_or_default()
+    }
+
+    /// The NIC of each host, as its frames tell.
+    #[must_use]
+    pub fn profiles(&self) -> Vec<HostProfile> {
+        self.nics.describe(&self.flows)
     }
 
     /// The checks, in a fixed order.

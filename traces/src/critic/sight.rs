@@ -31,10 +31,9 @@ pub(super) struct Sight<'a> {
 }
 
 /// What a frame is.
-#[expect(clippy::large_enum_variant, reason = "one of them at a time, on the stack")]
 pub(super) enum Content<'a> {
     /// RoCEv2, and where it belongs.
-    Roce(ParsedFrame<'a>, Placed),
+    Roce(&'a ParsedFrame<'a>, Placed),
     /// Something else.
     Other(NotRoce),
     /// Bytes that cannot be taken apart.
@@ -96,7 +95,7 @@ impl<'a> Sight<'a> {
     #[inline]
     pub(super) fn roce(&self) -> Option<(&ParsedFrame<'a>, &Placed)> {
         match &self.content {
-            Content::Roce(frame, placed) => Some((frame, placed)),
+            Content::Roce(frame, placed) => Some((*frame, placed)),
             Content::Other(_) | Content::Broken(_) => None,
         }
     }

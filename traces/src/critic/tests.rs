@@ -6,6 +6,8 @@ use crate::wire::{
 
 use super::*;
 
+mod nics;
+
 /// A frame of the conversation before it is bytes.
 #[derive(Clone)]
 struct Shot {
