@@ -221,7 +221,7 @@ impl Segments {
     /// A message whose first frame has the sequence number `first`, as mlx5 asks for its acknowledgements.
     #[must_use]
     pub fn new(verb: Verb, bytes: Bytes, path_mtu: PathMtu, first: Psn) -> Self {
-        Self { verb, bytes, path_mtu, first, acks: AckCadence::default() }
+        Self { verb, bytes, path_mtu, first, acks: AckCadence::default(), closing: None }
     }
 
     /// How many frames it takes: at least one.
