@@ -221,6 +221,8 @@ impl Ring {
                 dscp: 26,
                 ecn: 2,
                 ttl: 64,
+                nic_profile: "mlx5-nccl".to_owned(),
+                cnp_dscp: 48,
                 udp_port: self.udp_port,
                 vlan: None,
                 payload: "pattern".to_owned(),
