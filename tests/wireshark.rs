@@ -286,6 +286,15 @@ fn a_lost_frame_shows_as_gap_and_retransmissions() {
     for trace in ["tokenwire.trace:trace", "tokenwire.trace:"] {
         let more = ["-o", trace];
         let place = |row: &Vec<String>| row[0].parse::<u32>().unwrap() - start;
+        // Each cause by the number of its frame: the NAK follows the frame that shows the gap.
+        let gap = told.iter().position(|(_, bytes)| flow(bytes) && psn(bytes) == start + 5).unwrap() + 1;
+        for (filter, cause) in [("tokenwire.kind == \"nak\"", gap), ("tokenwire.retransmission", gap + 1)] {
+            let causes = bench.fields(&capture, filter, &["tokenwire.caused_by"], &more);
+            assert!(
+                !causes.is_empty() && causes.iter().all(|row| row[0] == cause.to_string()),
+                "{filter}: {causes:?}"
+            );
+        }
         let gaps =
             bench.fields(&capture, "tokenwire.gap == 1", &["infiniband.bth.psn", "_ws.col.Info"], &more);
         assert_eq!(gaps.iter().map(place).collect::<Vec<_>>(), [5]);

@@ -548,6 +548,22 @@ local function asked(flow, place)
   for _, hole in ipairs(flow.holes) do hole.asked = hole.asked or hole.to >= place end
 end
 
+-- The NAK for which a frame is sent again: of the first of a row, one not yet answered; of the others, the same.
+local function goes_back(flow, place, note)
+  if not note.retransmission then
+    flow.row = nil
+    return nil
+  end
+  local row, nak = flow.row, flow.nak
+  if not row or place <= row.place then
+    row = { cause = nak and not nak.answered and nak.place <= place and nak.number or nil }
+    if row.cause then nak.answered = true end
+    flow.row = row
+  end
+  row.place = place
+  return row.cause
+end
+
 local MOST_HOLES = 1024
 
 -- Puts a request in its place, and notes what its number tells.
@@ -726,6 +742,7 @@ declare("retransmission", ProtoField.bool, "Retransmission", base.NONE, nil, nil
 declare("out_of_order", ProtoField.bool, "Out of order")
 declare("gap", ProtoField.uint32, "Frames missing before this one")
 declare("duplicate_ack", ProtoField.bool, "Duplicate acknowledgement")
+declare("caused_by", ProtoField.framenum, "Caused by", base.NONE)
 declare("fecn", ProtoField.bool, "Forward congestion notification", 8, nil, 0x80)
 declare("becn", ProtoField.bool, "Backward congestion notification", 8, nil, 0x40)
 declare("cts", ProtoField.none, "Clear to send")
@@ -801,6 +818,9 @@ local function parse(tvb, pinfo, bth)
     header.ip, header.source, header.target = bth - 48, around:sub(at - 40, at - 25), around:sub(at - 24, at - 9)
   end
   if header.ip then
+    -- The last two bits of the traffic class: 3 is congestion experienced.
+    local class = header.ip == bth - 28 and around:byte(at - 27) or math.floor(around:byte(at - 47) / 16)
+    header.marked = class % 4 == 3
     header.udp = bth - 8
     header.port = around:sub(at - 8, at - 7)
     header.stop = header.udp + integer(around, at - 4, 2)
@@ -869,7 +889,11 @@ local function study(tvb, pinfo, header, kind, cts)
     flow.answer = header
     if other and other.next then
       local place = nearest(header.psn, other.next - 1)
-      if kind ~= "acknowledgement" then asked(other, place) end
+      if kind ~= "acknowledgement" then
+        asked(other, place)
+        note.caused_by = kind == "nak" and other.gap_in or nil
+        other.nak = { number = number, place = place }
+      end
       local message
       message, frame = message_at(other.queue, place)
       sight = message and sight_of(other, message)
@@ -878,6 +902,9 @@ local function study(tvb, pinfo, header, kind, cts)
         note.acknowledges, note.after = sight.last_in, sight.last_at and now - sight.last_at
       end
     end
+  elseif kind == "cnp" then
+    local other = answered(flow, header)
+    note.caused_by = other and other.marked_in
   elseif header.operation and not ANSWERS[header.operation] and kind ~= "management" then
     if header.source then
       -- Known by its ports, for answers whose queue pair no manifest tells.
@@ -890,6 +917,9 @@ local function study(tvb, pinfo, header, kind, cts)
     end
     header.nanoseconds = capture.epoch and pinfo.abs_ts * 1e9 - capture.epoch or 0
     local place = sequence(flow, header, note)
+    note.caused_by = goes_back(flow, place, note)
+    if note.gap then flow.gap_in = number end
+    if header.marked then flow.marked_in = number end
     local message
     if flow.known then message, frame = message_at(flow.queue, place) else message, frame = learned(flow, header, place) end
     if message then
@@ -1016,6 +1046,7 @@ local function show_note(tree, note)
     item:set_generated()
     item:add_proto_expert_info(note_expert.gap, note.gap .. " frames are missing before this one")
   end
+  if note.caused_by then put(tree, field.caused_by, note.caused_by) end
   if note.acknowledges then put(tree, field.acknowledges, note.acknowledges) end
   if note.after then put(tree, field.acknowledged_after, relative(note.after)) end
   if note.cleared_in then put(tree, field.cts_in, note.cleared_in) end
