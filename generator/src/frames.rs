@@ -4,6 +4,7 @@
 //! interleave, so they are merged frame by frame, up to an instant before which nothing more can come. Frames are made from
 //! templates ([`traces::wire::template`]), one per queue pair, opcode and length, so payloads are copied and never read.
 
+mod headers;
 mod cm;
 mod maker;
 

@@ -8,9 +8,10 @@ use traces::wire::management::{
     DisconnectReply, DisconnectRequest, Endpoint, IpHeader, Mad, Message, ReadyToUse, Reply, Request,
     ServiceId,
 };
-use traces::wire::{Bth, Frame, Mac, Psn, source_port};
+use traces::wire::profile::PortRule;
+use traces::wire::{Bth, Frame, Mac, Psn, Qpn, source_port};
 
-use super::maker::{link, network_header};
+use super::headers::{link, network_header};
 use crate::connection::{Network, QueuePair};
 use crate::plan::Plan;
 use crate::random::Stream;
@@ -35,8 +36,11 @@ pub(super) fn frame(
     let frame = Frame {
         link: link(plan, network, sender, plan.transport.dscp),
         network: network_header(plan, network, sender, identification, false),
-        // mlx5 gives datagrams the lowest port (`r_roce_min_src_udp_port`).
-        source_port: source_port::LOWEST,
+        source_port: match plan.transport.profile.source_port {
+            PortRule::Own => source_port::own(Qpn::GENERAL_SERVICES),
+            // mlx5 gives datagrams the lowest port (`r_roce_min_src_udp_port`).
+            PortRule::Product | PortRule::Fixed => source_port::LOWEST,
+        },
         bth: Bth { migrated: plan.transport.profile.migrated, ..bth },
         extensions,
         payload: &datagram,

@@ -4,18 +4,18 @@
 //! read; the few others are made one by one.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
 
 use traces::id::QueuePairId;
 use traces::wire::frame::FrameError;
 use traces::wire::icrc::tables::TableSet;
 use traces::wire::profile::{Identification, NotificationPort};
 use traces::wire::{
-    Aeth, Bth, Ecn, Extensions, Frame, Immediate, Ip, Link, Network as NetworkHeader, Opcode, Psn, RemoteKey,
-    Reth, Segment, Template, Varying, Vlan, template,
+    Aeth, Bth, Extensions, Frame, Immediate, Network as NetworkHeader, Opcode, Psn, RemoteKey, Reth, Segment,
+    Template, Varying, template,
 };
 
 use super::cm;
+use super::headers::{link, network_header};
 use crate::connection::{Network, QueuePair};
 use crate::plan::Plan;
 use crate::timeline::{Burst, Carried, Content, Purpose};
@@ -256,48 +256,6 @@ fn frame(plan: &Plan, network: &Network, sender: &QueuePair, cut: &Cut) -> Frame
         },
         extensions: cut.extensions.unwrap_or_default(),
         payload: &[],
-    }
-}
-
-/// Ethernet between the NICs of a queue pair: the tag's priority is the upper half of the DSCP, as switches map it.
-pub(super) fn link(plan: &Plan, network: &Network, sender: &QueuePair, dscp: u8) -> Link {
-    let [from, to] = [sender.nic, network.pair(sender.peer).nic].map(|nic| network.nic(nic));
-    Link {
-        source: from.mac,
-        destination: to.mac,
-        vlan: plan.cluster.vlan.map(|id| Vlan { priority: dscp >> 3, drop_eligible: false, id }),
-    }
-}
-
-/// IP between the NICs of a queue pair, as data have it.
-pub(super) fn network_header(
-    plan: &Plan,
-    network: &Network,
-    sender: &QueuePair,
-    identification: u16,
-    marked: bool,
-) -> NetworkHeader {
-    let [from, to] = [sender.nic, network.pair(sender.peer).nic].map(|nic| network.nic(nic));
-    let ip = match (from.address, to.address) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            Ip::V4 { source, destination, identification, dont_fragment: true }
-        }
-        // NCCL and RDMA-CM leave the flow label 0.
-        (source, destination) => Ip::V6 { source: six(source), destination: six(destination), flow_label: 0 },
-    };
-    let profile = &plan.transport.profile;
-    NetworkHeader {
-        ip,
-        dscp: plan.transport.dscp,
-        ecn: if marked { Ecn::CongestionExperienced } else { profile.ecn },
-        ttl: profile.ttl,
-    }
-}
-
-pub(super) fn six(address: IpAddr) -> Ipv6Addr {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped(),
-        IpAddr::V6(address) => address,
     }
 }
 

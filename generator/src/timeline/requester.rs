@@ -187,3 +187,88 @@ impl Requester {
         self.first_psn + u32::from_be_bytes([a, b, c, d])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::id::GroupId;
+    use traces::origin::{Class, Operation, Origin, Phase};
+    use traces::unit::Bytes;
+    use traces::wire::RemoteKey;
+    use traces::wire::segment::{AckCadence, PathMtu, Segments, Verb};
+
+    use super::super::burst::Purpose;
+    use super::*;
+
+    /// The `sequence`-th message, of `frames` frames.
+    fn message(sequence: u32, frames: u64, cleared_by: Option<u32>) -> Request {
+        let origin = Origin {
+            step: 0,
+            microbatch: None,
+            layer: None,
+            phase: Phase::Backward,
+            class: Class::DpGradients,
+            operation: Operation::AllReduce,
+            group: GroupId(0),
+            instance: 0,
+            collective_step: 0,
+            channel: 0,
+            slice: 0,
+        };
+        let segments = Segments {
+            verb: Verb::WriteImmediate,
+            bytes: Bytes(frames * 256),
+            path_mtu: PathMtu::Mtu256,
+            first: Psn::ZERO,
+            acks: AckCadence::default(),
+            closing: None,
+        };
+        let purpose = Purpose::Data { whole: 0 };
+        let carried =
+            Carried { sequence, segments, offset: 0, address: 0, remote_key: RemoteKey(0), purpose, origin };
+        Request { node: Some(NodeId(sequence.into())), cleared_by, carried }
+    }
+
+    fn due(requester: &Requester) -> Option<(u32, u64, u64)> {
+        requester.due(u32::MAX >> 1).map(|due| (due.request.carried.sequence, due.first, due.left))
+    }
+
+    #[test]
+    fn messages_go_in_order_and_are_kept_until_they_are_acknowledged() {
+        let mut requester = Requester::new(Psn::wrapping(0xff_fffe));
+        requester.stage(message(1, 3, None));
+        assert_eq!(due(&requester), None, "message 0 is missing");
+        requester.stage(message(0, 2, None));
+        requester.advance(2);
+        assert_eq!(due(&requester), Some((1, 0, 3)));
+        requester.advance(1);
+        let mut done = Vec::new();
+        assert!(requester.acknowledge(requester.count_of(Psn::wrapping(0xff_ffff)) + 1, &mut done));
+        assert_eq!((done, requester.count_of(Psn::ZERO)), (vec![NodeId(0)], 2));
+        assert!(requester.is_waiting());
+        assert!(!requester.acknowledge(1, &mut Vec::new()), "an old one is no news");
+    }
+
+    #[test]
+    fn what_is_gone_back_over_is_sent_again_and_counted() {
+        let mut requester = Requester::new(Psn::ZERO);
+        requester.stage(message(0, 10, None));
+        requester.advance(8);
+        requester.go_back(Some(3));
+        assert_eq!((due(&requester), requester.repeats()), (Some((0, 3, 7)), 5));
+        assert_eq!([2, 3, 7, 8].map(|frame| requester.transmission(frame)), [1, 2, 2, 1]);
+        requester.advance(2);
+        requester.go_back(None);
+        assert_eq!((due(&requester), requester.repeats()), (Some((0, 0, 10)), 8));
+        assert_eq!([2, 3, 4, 5, 8].map(|frame| requester.transmission(frame)), [2, 3, 3, 2, 1]);
+        requester.acknowledge(9, &mut Vec::new());
+        assert_eq!((due(&requester), requester.repeats()), (Some((0, 9, 1)), 0));
+    }
+
+    #[test]
+    fn a_message_waits_until_it_is_cleared() {
+        let mut requester = Requester::new(Psn::ZERO);
+        requester.stage(message(0, 1, Some(4)));
+        assert!(requester.due(4).is_none());
+        assert!(requester.due(5).is_some());
+    }
+}
