@@ -5,14 +5,16 @@
 //! plan.toml              the plan as meant, every default written out
 //! text/                  the text that it names
 //! graph/host0.graph      the dependency graph of a host (crate::graph)
-//! pcap/host0-nic0.pcap   the capture of a port (crate::pcap)
+//! pcap/host0-nic0.pcap   the capture of a port, one file or a set (crate::pcap)
 //! ```
 //!
 //! This is the one module of the crate that opens files.
 
 mod open;
+mod captures;
 mod write;
 
+pub use captures::CaptureFiles;
 pub use open::TraceFolder;
 pub use write::{Existing, TraceFolderWriter};
 

@@ -27,7 +27,7 @@ pub use flow::Connection;
 pub use nic::HostProfile;
 pub use totals::{Sums, Totals};
 
-use crate::pcap::{PcapError, PcapReader};
+use crate::pcap::{CaptureReader, PcapError};
 use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, Parsed, ParsedFrame};
 use flow::Flows;
@@ -150,7 +150,7 @@ impl Critic {
         &mut self,
         name: impl Into<String>,
         vantage: Vantage,
-        capture: &mut PcapReader<R>,
+        capture: &mut CaptureReader<R>,
     ) -> Result<u64, PcapError> {
         let port = self.port(vantage);
         let file = self.file(name, port);

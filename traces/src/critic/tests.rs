@@ -1,4 +1,4 @@
-use crate::pcap::{PcapReader, PcapWriter};
+use crate::pcap::{CaptureReader, PcapWriter};
 use crate::wire::samples::{bytes, nccl};
 use crate::wire::{
     Aeth, Ecn, Extensions, Frame, Immediate, Ip, Link, Opcode, Payload, Psn, Qpn, RemoteKey, Reth, Syndrome,
@@ -304,7 +304,7 @@ fn a_file_is_judged_as_it_is_read() {
         writer.frame(Nanos(shot.at), &bytes, bytes.len()).unwrap();
     }
     let (file, _) = writer.finish().unwrap();
-    let mut reader = PcapReader::new(&file[..]).unwrap();
+    let mut reader = CaptureReader::new(&file[..]).unwrap();
     let mut critic = Critic::new(&[]);
     assert_eq!(critic.capture("nic0.pcap", here(), &mut reader).unwrap(), 10);
     assert!(passed(&critic.finish()));

@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Component, Path, PathBuf};
 
-use super::FolderError;
+use super::{CaptureFiles, FolderError};
 use crate::graph::Head;
 use crate::graph::encode::GraphWriter;
 use crate::id::HostId;
 use crate::manifest::Manifest;
+use crate::pcap::Packing;
+use crate::pcap::write::Form;
 
 /// What to do when a trace folder already has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +60,10 @@ impl TraceFolderWriter {
         format!("graph/{host}.graph")
     }
 
-    /// The path in the folder of the capture of the NIC with this name.
+    /// The files of the capture with this name, which are opened as they are needed.
     #[must_use]
-    pub fn capture_name(nic: &str) -> String {
-        format!("pcap/{nic}.pcap")
+    pub fn captures(&self, name: &str, form: &Form, packing: Packing) -> CaptureFiles {
+        CaptureFiles::new(&self.partial, format!("pcap/{name}"), form, packing)
     }
 
     /// Starts the graph of a host at [`Self::graph_name`].
@@ -73,15 +75,6 @@ impl TraceFolderWriter {
         let output = File::create(&path).map_err(FolderError::io("write", &path))?;
         GraphWriter::new(BufWriter::with_capacity(WRITE_BYTES, output), head)
             .map_err(|source| FolderError::Graph { path, source })
-    }
-
-    /// Opens the file `name` of the folder for writing; [`Self::capture_name`] makes the name of a capture.
-    ///
-    /// # Errors
-    /// [`FolderError::Io`] when it can not be made.
-    pub fn file(&self, name: &str) -> Result<File, FolderError> {
-        let path = self.partial.join(name);
-        File::create(&path).map_err(FolderError::io("write", path))
     }
 
     /// Writes the text that the plan names, beside the plan.
