@@ -4,6 +4,7 @@
 
 mod exit;
 mod interrupt;
+mod limit;
 mod output;
 mod selection;
 mod speed;

@@ -74,6 +74,21 @@ pub(crate) struct Generate {
     /// Keep this many bytes of each frame (Wireshark then calls frames with a payload malformed)
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..))]
     pub(crate) snap: Option<u32>,
+    /// Write captures in this format; pcapng names ports and addresses, and says of each message why it is there
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Write one pcapng capture of all NICs, in order of time, instead of one for each
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Compress captures; Wireshark opens them as they are
+    #[arg(long, value_enum)]
+    pub(crate) compress: Option<Compression>,
+    /// Begin another file after this many frames, or `none` [default: 1000000]
+    #[arg(long, value_name = "N", value_parser = crate::limit::frames)]
+    pub(crate) split_frames: Option<crate::limit::Limit<std::num::NonZeroU64>>,
+    /// Begin another file before this size, compression aside, or `none` [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = crate::limit::bytes)]
+    pub(crate) split_bytes: Option<crate::limit::Limit<traces::unit::Bytes>>,
     /// Write with this many threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
@@ -167,6 +182,18 @@ pub(crate) enum Offload {
     Gso,
     /// A batch of single frames a call
     Mmsg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Pcap,
+    Pcapng,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compression {
+    Zstd,
+    Gzip,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

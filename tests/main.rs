@@ -3,6 +3,7 @@
 
 mod program;
 
+mod captures;
 mod faults;
 mod figures;
 mod golden;

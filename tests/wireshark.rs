@@ -9,7 +9,7 @@ use serde_json::Value;
 use traces::folder::TraceFolder;
 use traces::graph::{Message, Work};
 use traces::id::HostId;
-use traces::pcap::read::PcapReader;
+use traces::pcap::CaptureReader;
 use traces::pcap::write::PcapWriter;
 use traces::unit::Nanos;
 
@@ -104,7 +104,7 @@ fn frames(message: &Message) -> u64 {
 
 /// The records of a capture: times and bytes.
 fn records(capture: &Path) -> Vec<(Nanos, Vec<u8>)> {
-    let mut reader = PcapReader::new(fs::File::open(capture).unwrap()).unwrap();
+    let mut reader = CaptureReader::new(fs::File::open(capture).unwrap()).unwrap();
     let mut records = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
         records.push((record.time, record.bytes.to_vec()));

@@ -1,21 +1,23 @@
-//! Bursts as the frames of a port's capture: merged in order of time, and written byte by byte as the wire has them.
+//! Bursts as the frames of a port, written byte by byte as the wire has them.
 //!
-//! One [`Capture`] is one port. What it sends and what it receives come in two streams, each in order; frames of both
-//! interleave, so they are merged frame by frame, up to an instant before which nothing more can come. Frames are made from
-//! templates ([`traces::wire::template`]), one per queue pair, opcode and length, so payloads are copied and never read.
+//! What a [`Port`] sends and what it receives come in two streams, each in order; frames of both interleave, so they are
+//! merged frame by frame ([`crate::capture`] does so with ports, and says up to when). Frames are made from templates
+//! ([`traces::wire::template`]), one per queue pair, opcode and length, so payloads are copied and never read.
 
 mod headers;
 mod cm;
 mod maker;
+mod output;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Write};
+use std::io;
 
 use thiserror::Error;
 use traces::id::NicId;
 use traces::manifest::ClassTotals;
 use traces::origin::Class;
-use traces::pcap::write::{PcapWriter, Written};
+use traces::pcap::write::{Files, Label, Split};
+use traces::pcap::{Direction as Way, Packing};
 use traces::unit::{BitRate, Bytes, Nanos};
 use traces::wire::Payload;
 use traces::wire::frame::FrameError;
@@ -26,20 +28,23 @@ use crate::plan::Plan;
 use crate::timeline::{Burst, Content, Direction, Purpose};
 use maker::FrameMaker;
 
-/// The capture of one port in the making.
+pub use output::Output;
+
+/// What passes one port.
 #[derive(Debug)]
-pub struct Capture<'a, W> {
+pub struct Port<'a> {
+    nic: NicId,
+    /// Its place among the capture's interfaces.
+    interface: usize,
+    network: &'a Network,
     maker: FrameMaker<'a>,
     rate: BitRate,
-    epoch: Nanos,
-    snap: usize,
-    pcap: PcapWriter<W>,
     sent: Lane,
     received: Lane,
     totals: PortTotals,
 }
 
-/// What a capture holds, counted as its frames were written.
+/// What a capture holds of a port, counted as its frames were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortTotals {
     /// What the port sends.
@@ -48,8 +53,6 @@ pub struct PortTotals {
     pub received: LineTotals,
     /// What it sends, by class.
     pub classes: BTreeMap<Class, ClassTotals>,
-    /// The file.
-    pub file: Written,
 }
 
 /// One direction of a port.
@@ -92,6 +95,10 @@ pub struct Settings<'a> {
     pub snap: Option<u32>,
     /// Bytes of a block of the file.
     pub block: usize,
+    /// When a file is full.
+    pub split: Split,
+    /// How files are compressed.
+    pub packing: Packing,
 }
 
 /// One direction's bursts that are not written, with the place in the first.
@@ -105,21 +112,33 @@ struct Lane {
     next: Option<Nanos>,
 }
 
-impl<'a, W: Write> Capture<'a, W> {
-    /// The capture of a port of the plan, written to `file`, which stands at its beginning.
+impl<'a> Port<'a> {
+    /// The port of a NIC, which is the capture's interface in this place.
     #[must_use]
-    pub fn new(settings: &Settings<'a>, file: W) -> Self {
-        let Settings { plan, network, epoch, snap, block } = *settings;
+    pub fn new(settings: &Settings<'a>, nic: NicId, interface: usize) -> Self {
+        let Settings { plan, network, .. } = *settings;
         Self {
+            nic,
+            interface,
+            network,
             maker: FrameMaker::new(plan, network),
             rate: plan.cluster.link,
-            epoch,
-            snap: snap.and_then(|snap| usize::try_from(snap).ok()).unwrap_or(usize::MAX),
-            pcap: PcapWriter::with_block(file, block),
             sent: Lane::default(),
             received: Lane::default(),
             totals: PortTotals::default(),
         }
+    }
+
+    /// Whose port it is.
+    #[must_use]
+    pub const fn nic(&self) -> NicId {
+        self.nic
+    }
+
+    /// What was written of it.
+    #[must_use]
+    pub fn into_totals(self) -> PortTotals {
+        self.totals
     }
 
     /// Takes the next burst of its direction.
@@ -132,36 +151,26 @@ impl<'a, W: Write> Capture<'a, W> {
         lane.bursts.push_back(burst);
     }
 
-    /// Writes all frames that start before `until`: no burst that starts earlier may come after this.
-    ///
-    /// # Errors
-    /// [`CaptureError`] when the file refuses.
-    pub fn write_until(&mut self, until: Nanos) -> Result<(), CaptureError> {
-        loop {
-            let sent = self.sent.next.filter(|&next| next < until);
-            let received = self.received.next.filter(|&next| next < until);
-            match (sent, received) {
-                (None, None) => return Ok(()),
-                (Some(sent), received) if received.is_none_or(|received| sent <= received) => {
-                    self.frame(Direction::Sent, sent)?;
-                }
-                (_, Some(received)) => self.frame(Direction::Received, received)?,
-                (Some(sent), None) => self.frame(Direction::Sent, sent)?,
-            }
+    /// When the next frame passes, and which way; what is sent goes first.
+    #[must_use]
+    pub fn next(&self) -> Option<(Nanos, Direction)> {
+        match (self.sent.next, self.received.next) {
+            (Some(sent), Some(received)) if received < sent => Some((received, Direction::Received)),
+            (Some(sent), _) => Some((sent, Direction::Sent)),
+            (None, received) => received.map(|received| (received, Direction::Received)),
         }
     }
 
-    /// Writes what is left, and says what there is.
+    /// Writes the frame that [`Self::next`] tells of.
     ///
     /// # Errors
     /// [`CaptureError`] when the file refuses.
-    pub fn finish(mut self) -> Result<PortTotals, CaptureError> {
-        self.write_until(Nanos(u64::MAX))?;
-        let (_, file) = self.pcap.finish()?;
-        Ok(PortTotals { file, ..self.totals })
-    }
-
-    fn frame(&mut self, direction: Direction, time: Nanos) -> Result<(), CaptureError> {
+    pub fn frame<F: Files>(
+        &mut self,
+        direction: Direction,
+        time: Nanos,
+        output: &mut Output<F>,
+    ) -> Result<(), CaptureError> {
         let (lane, totals) = match direction {
             Direction::Sent => (&mut self.sent, &mut self.totals.sent),
             Direction::Received => (&mut self.received, &mut self.totals.received),
@@ -169,7 +178,12 @@ impl<'a, W: Write> Capture<'a, W> {
         let Some(&burst) = lane.bursts.front() else { return Ok(()) };
         let Some(made) = self.maker.make(&burst, lane.written)? else { return Ok(()) };
         let length = made.length();
-        let record = self.pcap.record(self.epoch + time, length.min(self.snap), length)?;
+        let noted = output.note(lane.written == 0, &burst, self.network);
+        let comment = noted.then_some(output.note.as_str());
+        let way = if direction == Direction::Sent { Way::Outbound } else { Way::Inbound };
+        let label = Label { interface: self.interface, direction: Some(way), comment };
+        let at = output.epoch + time;
+        let record = output.writer.record(&label, at, length.min(output.snap), length)?;
         made.write(record)?;
 
         let bytes = Bytes(u64::try_from(length).unwrap_or(u64::MAX));
@@ -213,6 +227,3 @@ pub const fn payload_name(payload: Payload) -> &'static str {
         Payload::Zero => "zero",
     }
 }
-
-/// Whose capture it is, for sinks that keep several.
-pub type Captures<'a, W> = BTreeMap<NicId, Capture<'a, W>>;

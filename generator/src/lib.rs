@@ -18,5 +18,7 @@ pub mod carriage;
 pub mod program;
 pub mod fabric;
 pub mod timeline;
+pub mod notes;
 pub mod frames;
+pub mod capture;
 pub mod trace;

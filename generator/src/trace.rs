@@ -7,8 +7,8 @@
 //! Everything is written beside its place and renamed when it is whole ([`traces::folder`]). This is a shell module: it opens
 //! files, and it starts threads.
 
-mod manifest;
 mod sink;
+mod manifest;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,13 @@ use thiserror::Error;
 use traces::folder::{Existing, FolderError, TraceFolderWriter};
 use traces::graph::Head;
 use traces::id::{HostId, NicId};
+use traces::pcap::Packing;
+use traces::pcap::write::{Form, Split};
 use traces::unit::{Bytes, Nanos};
 
 use crate::connection::Network;
 use crate::frames::{CaptureError, Settings};
+use crate::notes::Notes;
 use crate::placement::Placement;
 use crate::plan::{Plan, Words};
 use crate::timeline::{Timeline, TimelineError};
@@ -39,8 +42,42 @@ pub struct Options {
     pub threads: usize,
     /// Bytes kept of each frame; all if not given.
     pub snap: Option<u32>,
+    /// Which captures there are, in which form.
+    pub layout: Layout,
+    /// When a file of a capture is full, and the next begins.
+    pub split: Split,
+    /// How files are compressed.
+    pub packing: Packing,
     /// What to do when a trace already stands there.
     pub existing: Existing,
+}
+
+/// Which captures there are, in which form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// Pcap, one of each NIC.
+    #[default]
+    Pcap,
+    /// Pcapng, one of each NIC.
+    PcapNg,
+    /// Pcapng, one of all NICs together, each an interface of its own.
+    Merged,
+}
+
+impl Default for Options {
+    /// All NICs and steps in whole frames, pcap, on one thread, beside what stands there.
+    fn default() -> Self {
+        Self {
+            nics: None,
+            steps: None,
+            threads: 1,
+            snap: None,
+            layout: Layout::Pcap,
+            split: Split::EASY,
+            packing: Packing::Plain,
+            existing: Existing::Keep,
+        }
+    }
 }
 
 /// How far a trace is.
@@ -124,18 +161,31 @@ pub fn generate(
             wanted.then(|| folder.graph(&Head { host, plan_digest: digest.clone() })).transpose()
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let count = chosen.iter().filter(|&&chosen| chosen).count();
+    let nics: Vec<_> = network.nics().iter().filter(|nic| chosen[nic.id.index()]).collect();
+    let count = if options.layout == Layout::Merged { 1 } else { nics.len() };
     let settings = Settings {
         plan,
         network: &network,
         epoch: EPOCH,
         snap: options.snap,
+        split: options.split,
+        packing: options.packing,
         block: (BLOCKS / count.max(1)).clamp(LEAST_BLOCK, MOST_BLOCK),
     };
     let writers = options.threads.saturating_sub(1).clamp(1, count.max(1));
     let mut shares: Vec<Writer<'_>> = (0..writers).map(|_| Writer::default()).collect();
-    for (index, nic) in network.nics().iter().filter(|nic| chosen[nic.id.index()]).enumerate() {
-        shares[index % writers].open(&settings, &folder, nic)?;
+    let notes = Notes::new(plan, &network);
+    if options.layout == Layout::Merged {
+        let nics: Vec<_> = nics.iter().map(|nic| nic.id).collect();
+        shares[0].open(&settings, &folder, MERGED, &nics, &Form::PcapNg(notes.section(&nics)))?;
+    } else {
+        for (index, nic) in nics.iter().enumerate() {
+            let form = match options.layout {
+                Layout::Pcap => Form::Pcap,
+                Layout::PcapNg | Layout::Merged => Form::PcapNg(notes.section(&[nic.id])),
+            };
+            shares[index % writers].open(&settings, &folder, &nic.name, &[nic.id], &form)?;
+        }
     }
 
     let timeline = Timeline::new(plan, &placement, &network, plan.training.steps);
@@ -209,6 +259,9 @@ fn early(error: TimelineError<TraceError>) -> TraceError {
 
 /// Time zero of every trace: 2026-01-01T00:00:00Z, so that a plan gives the same bytes on any day.
 pub const EPOCH: Nanos = Nanos(1_767_225_600_000_000_000);
+
+/// The name of the capture of all NICs.
+const MERGED: &str = "merged";
 
 /// Blocks of all captures together, and of each.
 const BLOCKS: usize = 16 << 20;

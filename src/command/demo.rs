@@ -29,6 +29,7 @@ pub(crate) fn run(typed: &typed::Demo) -> Result<Exit, Failure> {
         threads: generate::cores(),
         snap: None,
         existing: Existing::Replace,
+        ..Options::default()
     };
     let place = generate::write(&plan, &options, &typed.output.join("trace"))?;
     output::result(&generate::described(&place)?)?;

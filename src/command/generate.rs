@@ -1,13 +1,16 @@
 //! `tokenwire generate`: the trace of a plan.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use generator::plan::Plan;
-use generator::trace::{self, Options, TraceError};
+use generator::trace::{self, Layout, Options, TraceError};
 use traces::folder::{Existing, TraceFolder};
 use traces::id::NicId;
+use traces::pcap::Packing;
+use traces::pcap::write::Split;
 use traces::unit::{Bytes, Nanos};
 
 use crate::command::load;
@@ -24,6 +27,16 @@ pub(crate) fn run(typed: &typed::Generate) -> Result<Exit, Failure> {
         steps: typed.steps,
         threads: typed.threads.map_or_else(cores, usize::from),
         snap: typed.snap,
+        layout: layout(typed)?,
+        split: Split {
+            frames: typed.split_frames.map_or(Split::EASY.frames, |limit| limit.0),
+            bytes: typed.split_bytes.map_or(Split::EASY.bytes, |limit| limit.0),
+        },
+        packing: match typed.compress {
+            None => Packing::Plain,
+            Some(typed::Compression::Gzip) => Packing::Gzip,
+            Some(typed::Compression::Zstd) => Packing::Zstd,
+        },
         existing: if typed.force { Existing::Replace } else { Existing::Keep },
     };
     if options.snap.is_some() {
@@ -34,6 +47,17 @@ pub(crate) fn run(typed: &typed::Generate) -> Result<Exit, Failure> {
     let place = write(&plan, &options, &typed.output)?;
     output::result(&described(&place)?)?;
     Ok(Exit::Done)
+}
+
+fn layout(typed: &typed::Generate) -> Result<Layout, Failure> {
+    match (typed.format, typed.merge) {
+        (None | Some(typed::Format::Pcap), false) => Ok(Layout::Pcap),
+        (Some(typed::Format::Pcapng), false) => Ok(Layout::PcapNg),
+        (None | Some(typed::Format::Pcapng), true) => Ok(Layout::Merged),
+        (Some(typed::Format::Pcap), true) => Err(Failure::wrong(
+            "--merge needs pcapng: a pcap file can not say which NIC saw a frame; leave --format pcap out",
+        )),
+    }
 }
 
 /// Writes a trace, and shows how far it is.
@@ -55,9 +79,14 @@ pub(crate) fn write(plan: &Plan, options: &Options, place: &Path) -> Result<Path
 pub(crate) fn described(place: &Path) -> Result<String, Failure> {
     let folder = TraceFolder::open(place).map_err(Failure::wrong)?;
     let manifest = folder.manifest();
-    let captures = manifest.nics.iter().flat_map(|nic| &nic.pcap).count();
+    // A merged capture is named by all its NICs.
+    let captures: BTreeSet<_> = manifest.nics.iter().flat_map(|nic| &nic.pcap).collect();
+    let captures = match captures.len() {
+        1 => "1 capture".to_owned(),
+        count => format!("{count} captures"),
+    };
     let mut text = format!(
-        "{}\n  {} steps, {} of trace time; {} frames in {captures} captures ({})\n  {} messages carry {}; {} graph nodes\n",
+        "{}\n  {} steps, {} of trace time; {} frames in {captures} ({})\n  {} messages carry {}; {} graph nodes\n",
         place.display(),
         manifest.steps,
         Nanos(manifest.duration_ns),

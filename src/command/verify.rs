@@ -1,5 +1,6 @@
 //! `tokenwire verify`: captures examined as a critic of RoCEv2 would, and traces against their manifest.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use traces::audit;
 use traces::critic::{Check, Connection, Critic, Vantage, Verdict, passed};
 use traces::folder::TraceFolder;
 use traces::manifest::{Manifest, Nic, QueuePair};
-use traces::pcap::PcapReader;
+use traces::pcap::{CaptureReader, Interface};
 use traces::unit::BitRate;
 use traces::wire::Qpn;
 
@@ -72,16 +73,17 @@ pub(crate) fn examine(paths: &[PathBuf]) -> Result<Vec<Check>, Failure> {
         captures.push(Capture { files: vec![path.clone()], vantage: Vantage::default(), nic: None });
     }
     let mut critic = Critic::new(&connections);
-    let size = |path: &PathBuf| fs::metadata(path).map_or(0, |file| file.len());
-    let total: u64 = captures.iter().flat_map(|capture| &capture.files).map(size).sum();
+    let ports: Vec<_> = captures.iter().map(|capture| critic.port(capture.vantage.clone())).collect();
+    let files = files(&captures, &ports);
+    let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let total: u64 = files.iter().map(|(path, _)| size(path)).sum();
     let progress = Progress::start("verifying", total);
     let (mut done, mut manifests) = (0, audit::captures_check());
-    for capture in &captures {
-        let port = critic.port(capture.vantage.clone());
-        for path in &capture.files {
-            read(&mut critic, port, path, |bytes| progress.set(done + bytes, total))?;
-            done += size(path);
-        }
+    for (path, owners) in &files {
+        read(&mut critic, owners, path, |bytes| progress.set(done + bytes, total))?;
+        done += size(path);
+    }
+    for (capture, &port) in captures.iter().zip(&ports) {
         if let Some(nic) = capture.nic {
             audit::captures(nic, &critic.totals(port), &mut manifests);
         }
@@ -123,22 +125,74 @@ pub(crate) fn text(checks: &[Check]) -> String {
     text
 }
 
-/// Reads a file of a port, and says now and then how far it is.
-fn read(critic: &mut Critic, port: usize, path: &Path, progress: impl Fn(u64)) -> Result<(), Failure> {
+/// A port, and the name of the trace's NIC that it is.
+type Owner<'a> = (usize, Option<&'a str>);
+
+/// All files, each once, with the ports that it is of: a merged capture is of several.
+fn files<'a>(captures: &'a [Capture<'_>], ports: &[usize]) -> Vec<(&'a Path, Vec<Owner<'a>>)> {
+    let mut files: Vec<(&Path, Vec<Owner<'_>>)> = Vec::new();
+    let mut places = BTreeMap::new();
+    for (capture, &port) in captures.iter().zip(ports) {
+        for path in &capture.files {
+            let place = *places.entry(path).or_insert(files.len());
+            if place == files.len() {
+                files.push((path, Vec::new()));
+            }
+            files[place].1.push((port, capture.nic.map(|nic| nic.name.as_str())));
+        }
+    }
+    files
+}
+
+/// The port that an interface of a file is: that of the trace's NIC with its name, or one of its own, which knows of itself
+/// what the file says.
+fn port(critic: &mut Critic, owners: &[Owner<'_>], interface: &Interface) -> usize {
+    match owners {
+        &[(port, Some(_))] => port,
+        _ => {
+            let named = owners.iter().find(|(_, name)| name.is_some() && *name == interface.name.as_deref());
+            named.map(|(port, _)| *port).unwrap_or_else(|| {
+                critic.port(Vantage {
+                    mac: interface.mac,
+                    addresses: interface.addresses.iter().map(|(address, _)| *address).collect(),
+                    rate: interface.bits_per_second.and_then(BitRate::new),
+                })
+            })
+        }
+    }
+}
+
+/// Reads a file, and says now and then how far it is.
+fn read(
+    critic: &mut Critic,
+    owners: &[Owner<'_>],
+    path: &Path,
+    progress: impl Fn(u64),
+) -> Result<(), Failure> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| Failure::wrong(format!("cannot open {name}: {error}")))?;
     let in_file = |error| Failure::wrong(InFile { name: name.clone(), error });
-    let mut reader = PcapReader::new(file).map_err(in_file)?;
-    let number = critic.file(name.as_str(), port);
+    let mut reader = CaptureReader::new(file).map_err(in_file)?;
+    // By interface: what stands for its frames at the critic.
+    let mut numbers: Vec<Option<usize>> = Vec::new();
     while let Some(record) = reader.next_record().map_err(in_file)? {
-        critic.frame(number, record.number, record.time, record.original_length, record.bytes);
-        if record.number % 4_096 == 0 {
-            progress(record.offset);
+        let place = usize::try_from(record.interface).unwrap_or(usize::MAX);
+        let file = match numbers.get(place) {
+            Some(Some(file)) => *file,
+            _ => {
+                let port = port(critic, owners, record.seen_by);
+                let file = critic.file(name.as_str(), port);
+                numbers.resize(numbers.len().max(place + 1), None);
+                numbers[place] = Some(file);
+                file
+            }
+        };
+        let frame = record.number;
+        critic.frame(file, frame, record.time, record.original_length, record.bytes);
+        if frame % 4_096 == 0 {
+            progress(reader.consumed());
             if interrupt::asked() {
-                return Err(Failure::with(
-                    Exit::Partial,
-                    format!("interrupted at frame {} of {name}", record.number),
-                ));
+                return Err(Failure::with(Exit::Partial, format!("interrupted at frame {frame} of {name}")));
             }
         }
     }

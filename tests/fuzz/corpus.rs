@@ -6,9 +6,9 @@ use std::path::Path;
 
 use generator::plan::Plan;
 use generator::trace::{self, Options};
-use traces::folder::{Existing, TraceFolder};
+use traces::folder::TraceFolder;
 use traces::id::{HostId, NicId};
-use traces::pcap::{PcapReader, PcapWriter};
+use traces::pcap::{CaptureReader, PcapWriter};
 use traces::unit::Nanos;
 use traces::wire::{Bth, Ecn, Extensions, Frame, Ip, Link, Mac, Network, Opcode, Psn, Qpn, Vlan};
 
@@ -39,8 +39,7 @@ impl Material {
         for (number, text) in PLANS.iter().enumerate() {
             let plan = Plan::read("plan", text, |_| Ok("In the middle".to_owned())).unwrap();
             material.plans.push(plan.to_toml().into_bytes());
-            let options =
-                Options { nics: None, steps: Some(1), threads: 1, snap: None, existing: Existing::Keep };
+            let options = Options { steps: Some(1), ..Options::default() };
             let place = folder.join(format!("trace{number}"));
             let place = trace::generate(&plan, &options, &place, &|_| ControlFlow::Continue(())).unwrap();
             let trace = TraceFolder::open(&place).unwrap();
@@ -66,7 +65,7 @@ impl Material {
 }
 
 fn first_frames(capture: &[u8]) -> Vec<u8> {
-    let mut reader = PcapReader::new(capture).unwrap();
+    let mut reader = CaptureReader::new(capture).unwrap();
     let mut writer = PcapWriter::new(Vec::new());
     for _ in 0..FRAMES {
         let Some(record) = reader.next_record().unwrap() else { break };

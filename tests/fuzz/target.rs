@@ -9,7 +9,7 @@ use generator::plan::Plan;
 use traces::critic::{Critic, Vantage};
 use traces::folder::TraceFolder;
 use traces::graph::encode::{GraphReader, MAGIC};
-use traces::pcap::PcapReader;
+use traces::pcap::{CaptureReader, Packing};
 use traces::wire::{Mac, Packet, Parsed, ParsedFrame};
 
 use crate::corpus::Material;
@@ -56,8 +56,9 @@ pub(crate) const TARGETS: &[Target] = &[
         examples: captures,
         seams: record_seams,
         read: |bytes, _| read_pcap(bytes),
-        fixed: (1 << 20) + (16 << 10),
-        per_byte: 0,
+        // The window, and what gunzip takes; the names of interfaces are kept.
+        fixed: (1 << 20) + (256 << 10),
+        per_byte: 32,
     },
     Target {
         name: "critic",
@@ -131,14 +132,15 @@ fn read_frame(bytes: &[u8]) -> Answer {
 
 fn read_pcap(bytes: &[u8]) -> Answer {
     let read = || {
-        let mut reader = PcapReader::new(bytes)?;
+        let mut reader = CaptureReader::new(bytes)?;
         let (mut frames, mut captured) = (0_u64, 0);
         while let Some(record) = reader.next_record()? {
             frames += 1;
-            assert_eq!(record.number, frames);
+            // Frames of links that are not Ethernet count, and are passed over.
+            assert!(record.number >= frames);
             captured += record.bytes.len();
         }
-        assert!(captured <= bytes.len());
+        assert!(captured <= bytes.len() || reader.packing() != Packing::Plain);
         Ok::<_, traces::pcap::PcapError>(frames)
     };
     Answer::of(read(), |frames| format!("{} frames", magnitude(frames)))
@@ -148,7 +150,7 @@ fn read_critically(bytes: &[u8]) -> Answer {
     let mut critic = Critic::new(&[]);
     let sides = [Vantage::default(), Vantage { mac: Some(Mac([2, 0, 198, 18, 0, 1])), ..Vantage::default() }];
     let read = sides.into_iter().try_for_each(|vantage| {
-        let mut reader = PcapReader::new(bytes)?;
+        let mut reader = CaptureReader::new(bytes)?;
         critic.capture("fuzzed", vantage, &mut reader).map(|_| ())
     });
     let checks = critic.finish();

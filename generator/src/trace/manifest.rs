@@ -2,23 +2,24 @@
 
 use traces::folder::TraceFolderWriter;
 use traces::graph::Totals as GraphTotals;
-use traces::id::{HostId, NicId};
+use traces::id::HostId;
 use traces::manifest::{ClassTotals, FORMAT_VERSION, Host, Manifest, Nic, QueuePair, Totals, Transport};
 use traces::wire::source_port::ROCE;
 
+use super::sink::Written;
 use crate::connection::{self, group_entry};
-use crate::frames::{PortTotals, Settings, payload_name};
+use crate::frames::{Settings, payload_name};
 use crate::placement::Placement;
 use crate::schedule::ideal_step;
 use crate::timeline::Summary;
 
-/// The manifest; `graphs` are by host, `ports` those that were written.
+/// The manifest; `graphs` are by host, `captures` those that were written.
 pub(super) fn manifest(
     settings: &Settings<'_>,
     placement: &Placement,
     summary: &Summary,
     graphs: &[Option<GraphTotals>],
-    ports: &[(NicId, PortTotals)],
+    captures: &[Written],
 ) -> Manifest {
     let Settings { plan, network, epoch, snap, .. } = *settings;
     let host = |(id, graph): (HostId, &Option<GraphTotals>)| Host {
@@ -52,22 +53,18 @@ pub(super) fn manifest(
             snap_bytes: snap,
         },
         hosts: (0_u32..).map(HostId).zip(graphs).map(host).collect(),
-        nics: network
-            .nics()
-            .iter()
-            .map(|own| {
-                let written = ports.iter().find(|(nic, _)| *nic == own.id).map(|(_, totals)| totals);
-                nic(settings, own, written)
-            })
-            .collect(),
+        nics: network.nics().iter().map(|own| nic(settings, own, captures)).collect(),
         queue_pairs: network.pairs().iter().map(pair).collect(),
         groups: placement.groups().map(|group| group_entry(placement, &group)).collect(),
-        totals: totals(graphs, ports),
+        totals: totals(graphs, captures),
     }
 }
 
-fn nic(settings: &Settings<'_>, nic: &connection::Nic, written: Option<&PortTotals>) -> Nic {
-    let totals = written.cloned().unwrap_or_default();
+fn nic(settings: &Settings<'_>, nic: &connection::Nic, captures: &[Written]) -> Nic {
+    let own = captures
+        .iter()
+        .find_map(|capture| Some((capture, &capture.ports.iter().find(|(id, _)| *id == nic.id)?.1)));
+    let totals = own.map(|(_, totals)| totals.clone()).unwrap_or_default();
     Nic {
         id: nic.id,
         host: nic.host,
@@ -75,7 +72,7 @@ fn nic(settings: &Settings<'_>, nic: &connection::Nic, written: Option<&PortTota
         mac: nic.mac.to_string(),
         addresses: vec![nic.address.to_string()],
         link_bps: settings.plan.cluster.link.bits_per_second(),
-        pcap: written.map(|_| TraceFolderWriter::capture_name(&nic.name)).into_iter().collect(),
+        pcap: own.map(|(capture, _)| capture.files.clone()).unwrap_or_default(),
         frames_sent: totals.sent.frames,
         frames_received: totals.received.frames,
         payload_bytes_sent: totals.sent.payload.0,
@@ -106,13 +103,13 @@ fn pair(pair: &connection::QueuePair) -> QueuePair {
     }
 }
 
-fn totals(graphs: &[Option<GraphTotals>], ports: &[(NicId, PortTotals)]) -> Totals {
+fn totals(graphs: &[Option<GraphTotals>], captures: &[Written]) -> Totals {
     let mut totals =
         Totals { nodes: graphs.iter().flatten().map(|graph| graph.nodes).sum(), ..Totals::default() };
     let mut classes: Vec<ClassTotals> = Vec::new();
-    for (_, port) in ports {
-        totals.frames += port.file.frames;
-        totals.pcap_bytes += port.file.bytes.0;
+    totals.pcap_bytes = captures.iter().map(|capture| capture.bytes.0).sum();
+    for (_, port) in captures.iter().flat_map(|capture| &capture.ports) {
+        totals.frames += port.sent.frames + port.received.frames;
         totals.messages += port.sent.messages;
         totals.payload_bytes += port.sent.payload.0;
         for class in port.classes.values() {

@@ -7,21 +7,36 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use traces::folder::{FolderError, TraceFolderWriter};
+use traces::folder::{CaptureFiles, FolderError, TraceFolderWriter};
 use traces::graph::encode::GraphWriter;
 use traces::graph::{Node, Totals, Work};
 use traces::id::{HostId, NicId};
-use traces::unit::Nanos;
+use traces::pcap::write::Form;
+use traces::unit::{Bytes, Nanos};
 
 use super::{Progress, TraceError};
-use crate::connection::{Nic, encapsulation};
-use crate::frames::{Capture, PortTotals, Settings};
+use crate::capture::Capture;
+use crate::connection::encapsulation;
+use crate::frames::{PortTotals, Settings};
 use crate::timeline::{Burst, Sink};
 
 /// The captures of some NICs.
 #[derive(Debug, Default)]
 pub(super) struct Writer<'a> {
-    captures: Vec<(NicId, PathBuf, Capture<'a, File>)>,
+    captures: Vec<(PathBuf, Capture<'a, CaptureFiles>)>,
+    /// By NIC, in their order: its capture.
+    places: Vec<(NicId, usize)>,
+}
+
+/// A capture that was written.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// The NICs whose frames it holds.
+    pub(super) ports: Vec<(NicId, PortTotals)>,
+    /// Its files, as paths in the folder.
+    pub(super) files: Vec<String>,
+    /// Their bytes on disk.
+    pub(super) bytes: Bytes,
 }
 
 /// Bursts of one writer's NICs, and the instant before which no more come.
@@ -55,33 +70,39 @@ pub(super) struct TraceSink<'a, 'p> {
 }
 
 impl<'a> Writer<'a> {
-    /// Starts the capture of a NIC.
+    /// Starts the capture with this name of some NICs, which come in the order of their ids.
     pub(super) fn open(
         &mut self,
         settings: &Settings<'a>,
         folder: &TraceFolderWriter,
-        nic: &Nic,
+        name: &str,
+        nics: &[NicId],
+        form: &Form,
     ) -> Result<(), TraceError> {
-        let name = TraceFolderWriter::capture_name(&nic.name);
-        let capture = Capture::new(settings, folder.file(&name)?);
-        self.captures.push((nic.id, folder.final_path(&name), capture));
+        let files = folder.captures(name, form, settings.packing);
+        let path = folder.final_path(&files.plain_name());
+        let capture = Capture::new(settings, nics, files, form)
+            .map_err(|source| TraceError::Capture { path: path.clone(), source: source.into() })?;
+        self.places.extend(nics.iter().map(|&nic| (nic, self.captures.len())));
+        self.captures.push((path, capture));
         Ok(())
     }
 
     /// Writes batches until their queue ends.
-    pub(super) fn run(mut self, queue: &Receiver<Batch>) -> Result<Vec<(NicId, PortTotals)>, TraceError> {
+    pub(super) fn run(mut self, queue: &Receiver<Batch>) -> Result<Vec<Written>, TraceError> {
         for batch in queue {
             self.write(batch)?;
         }
         self.finish()
     }
 
-    pub(super) fn finish(self) -> Result<Vec<(NicId, PortTotals)>, TraceError> {
+    pub(super) fn finish(self) -> Result<Vec<Written>, TraceError> {
         self.captures
             .into_iter()
-            .map(|(nic, path, capture)| {
-                let totals = capture.finish().map_err(|source| TraceError::Capture { path, source })?;
-                Ok((nic, totals))
+            .map(|(path, capture)| {
+                let (ports, files) =
+                    capture.finish().map_err(|source| TraceError::Capture { path, source })?;
+                Ok(Written { ports, files: files.names().to_vec(), bytes: files.bytes() })
             })
             .collect()
     }
@@ -89,11 +110,11 @@ impl<'a> Writer<'a> {
     fn write(&mut self, batch: Batch) -> Result<(), TraceError> {
         for (nic, burst) in batch.bursts {
             // NICs are opened in the order of their ids.
-            if let Ok(place) = self.captures.binary_search_by_key(&nic, |capture| capture.0) {
-                self.captures[place].2.push(burst);
+            if let Ok(place) = self.places.binary_search_by_key(&nic, |(nic, _)| *nic) {
+                self.captures[self.places[place].1].1.push(nic, burst);
             }
         }
-        for (_, path, capture) in &mut self.captures {
+        for (path, capture) in &mut self.captures {
             capture
                 .write_until(batch.until)
                 .map_err(|source| TraceError::Capture { path: path.clone(), source })?;

@@ -14,7 +14,7 @@ use traces::graph::{Message, Node, Work};
 use traces::id::{HostId, MessageId, NicId};
 use traces::manifest::{self, Manifest};
 use traces::origin::Operation;
-use traces::pcap::PcapReader;
+use traces::pcap::CaptureReader;
 use traces::unit::{BitRate, Bytes};
 use traces::wire::{Mac, Opcode, Parsed, ParsedFrame, Qpn};
 
@@ -185,7 +185,7 @@ fn small() -> impl Strategy<Value = Small> {
 }
 
 fn options() -> Options {
-    Options { nics: None, steps: None, threads: 1, snap: None, existing: Existing::Keep }
+    Options::default()
 }
 
 fn made(plan: &Plan, options: &Options) -> (TempDir, TraceFolder) {
@@ -245,7 +245,7 @@ fn judge(folder: &TraceFolder) -> Result<(), TestCaseError> {
             addresses: nic.addresses.iter().map(|address| address.parse().unwrap()).collect(),
             rate: BitRate::new(nic.link_bps),
         };
-        critic.capture(&nic.name, vantage, &mut PcapReader::new(file).unwrap()).unwrap();
+        critic.capture(&nic.name, vantage, &mut CaptureReader::new(file).unwrap()).unwrap();
     }
     let checks = critic.finish();
     let wrong: Vec<_> = checks.iter().filter(|check| check.violations > 0).collect();
@@ -318,7 +318,7 @@ proptest! {
         for nic in &manifest.nics {
             let own: Mac = nic.mac.parse().unwrap();
             let file = fs::File::open(folder.path().join(&nic.pcap[0])).unwrap();
-            let mut capture = PcapReader::new(file).unwrap();
+            let mut capture = CaptureReader::new(file).unwrap();
             let mut counted = [(0_u64, 0_u64); 2];
             let mut psns = BTreeMap::new();
             while let Some(record) = capture.next_record().unwrap() {
@@ -431,7 +431,7 @@ fn a_cut_frame_tells_its_length() {
     let (_other, cut) = made(&Small::LEAST.plan(), &Options { snap: Some(80), ..options() });
     let read = |folder: &TraceFolder| {
         let file = fs::File::open(folder.path().join("pcap/host0-nic0.pcap")).unwrap();
-        let mut capture = PcapReader::new(file).unwrap();
+        let mut capture = CaptureReader::new(file).unwrap();
         let mut frames = Vec::new();
         while let Some(record) = capture.next_record().unwrap() {
             frames.push((record.time, record.original_length, record.bytes.to_vec()));

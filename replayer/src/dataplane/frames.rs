@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use traces::folder::{FolderError, TraceFolder};
 use traces::id::HostId;
 use traces::manifest::Manifest;
-use traces::pcap::PcapReader;
+use traces::pcap::CaptureReader;
 use traces::unit::Nanos;
 use traces::wire::{Ip, Parsed, ParsedFrame};
 
@@ -40,8 +40,10 @@ pub(super) struct Frames {
 /// The captures of one NIC.
 #[derive(Debug)]
 struct Port {
+    /// Its name, which its frames bear in a capture of several NICs.
+    name: String,
     files: VecDeque<PathBuf>,
-    open: Option<(PathBuf, PcapReader<File>)>,
+    open: Option<(PathBuf, CaptureReader<File>)>,
     addresses: Vec<IpAddr>,
     /// Address of the peer and the number that frames to it carry, to the flow; ascending.
     flows: Vec<((IpAddr, u32), usize)>,
@@ -76,7 +78,8 @@ impl Frames {
                 let files = folder.captures(nic)?.into();
                 let flows = flows(manifest, setup, place);
                 let addresses = addresses(&manifest.nics[nic.index()].addresses);
-                Ok(Port { files, open: None, addresses, flows, next: None })
+                let name = manifest.nics[nic.index()].name.clone();
+                Ok(Port { name, files, open: None, addresses, flows, next: None })
             })
             .collect::<Result<_, FolderError>>()?;
         Ok(Self { epoch_ns: manifest.epoch_ns, ports, classes: None, folder: folder.clone(), host })
@@ -111,7 +114,8 @@ impl Port {
                 let Some(path) = self.files.pop_front() else { return Ok(()) };
                 let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
                 let file = File::open(&path).map_err(|error| fault(&error))?;
-                let reader = PcapReader::new(file).map_err(|error| fault(&error))?;
+                let reader =
+                    CaptureReader::new(file).map_err(|error| fault(&error))?.of_interface(&self.name);
                 self.open = Some((path, reader));
                 continue;
             };

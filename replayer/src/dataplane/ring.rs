@@ -7,7 +7,8 @@ use traces::graph::{Head, Message, Node, Purpose, Task, Work};
 use traces::id::{GroupId, HostId, MessageId, NicId, NodeId, QueuePairId, Rank};
 use traces::manifest::{FORMAT_VERSION, Host, Manifest, Nic, QueuePair, Totals, Transport};
 use traces::origin::{Class, Operation, Origin, Phase};
-use traces::pcap::PcapWriter;
+use traces::pcap::Packing;
+use traces::pcap::write::{CaptureWriter, Form, Label, Split};
 use traces::unit::{Bytes, Nanos};
 use traces::wire::{Bth, Ecn, Extensions, Frame, Ip, Link, Mac, Network, Opcode, Psn, Qpn, RemoteKey, Reth};
 
@@ -62,17 +63,18 @@ impl Ring {
             }
             graph.finish().unwrap();
             let nic = &mut manifest.nics[HostId(host).index()];
-            nic.pcap = vec![TraceFolderWriter::capture_name(&nic.name)];
-            let mut capture = PcapWriter::new(writer.file(&nic.pcap[0]).unwrap());
+            let files = writer.captures(&nic.name, &Form::Pcap, Packing::Plain);
+            let mut capture = CaptureWriter::new(files, &Form::Pcap, 4_096, Split::WHOLE).unwrap();
             for round in 0..self.rounds {
                 let at = Nanos(EPOCH_NS + gap.0 * u64::from(round));
                 let before = (host + self.hosts - 1) % self.hosts;
                 for (sender, at) in [(host, at), (before, at + Nanos(2_000))] {
                     let frame = self.frame(sender, round);
-                    capture.frame(at, &frame, frame.len()).unwrap();
+                    let length = frame.len();
+                    capture.record(&Label::default(), at, length, length).unwrap().copy_from_slice(&frame);
                 }
             }
-            capture.finish().unwrap();
+            nic.pcap = capture.finish().unwrap().0.names().to_vec();
         }
         writer.finish(&manifest, "").unwrap()
     }
