@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::wire::{Aeth, Opcode, ParsedFrame, Psn};
 
 family! {
@@ -64,6 +64,8 @@ impl Rule for Causality {
 struct AckOrder(Vec<Option<Psn>>);
 
 impl Rule for AckOrder {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "ack_monotone"
     }
@@ -82,6 +84,8 @@ impl Rule for AckOrder {
 struct MessageOrder(Vec<Option<Psn>>);
 
 impl Rule for MessageOrder {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "msn_monotone"
     }
@@ -109,6 +113,8 @@ struct Completion {
 }
 
 impl Rule for MessageCount {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "msn_counts_messages"
     }
@@ -173,6 +179,8 @@ struct Question {
 }
 
 impl Rule for Answered {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "ack_requests_answered"
     }
@@ -226,6 +234,8 @@ impl Rule for Answered {
 struct BareAck;
 
 impl Rule for BareAck {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "ack_without_payload"
     }

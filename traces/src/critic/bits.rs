@@ -1,7 +1,7 @@
 //! Checks of a frame by itself: what can be read, ICRC, checksums, ports, lengths, constants.
 
 use super::check::Tally;
-use super::sight::{Content, Rule, Sight, family};
+use super::sight::{Content, Look, Rule, Sight, family};
 use crate::wire::segment::{ETHERNET_MINIMUM, pad};
 use crate::wire::source_port::{LOWEST, ROCE};
 use crate::wire::{Bth, Ecn, Ip, NotRoce, Opcode, ParsedFrame};
@@ -24,6 +24,8 @@ family! {
 struct Readable;
 
 impl Rule for Readable {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "readable"
     }
@@ -87,6 +89,8 @@ impl Rule for Ipv4Checksum {
 struct Ports;
 
 impl Rule for Ports {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "udp_ports"
     }
@@ -115,6 +119,8 @@ impl Rule for Ports {
 struct Lengths;
 
 impl Rule for Lengths {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "lengths"
     }
@@ -141,6 +147,8 @@ fn wrong_lengths(frame: &ParsedFrame<'_>) -> Option<String> {
 struct Pad;
 
 impl Rule for Pad {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "pad"
     }
@@ -164,6 +172,8 @@ impl Rule for Pad {
 struct BthConstants;
 
 impl Rule for BthConstants {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "bth_constants"
     }
@@ -191,6 +201,8 @@ impl Rule for BthConstants {
 struct QueuePairs;
 
 impl Rule for QueuePairs {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "queue_pair_numbers"
     }
@@ -213,6 +225,8 @@ impl Rule for QueuePairs {
 struct EcnMarks;
 
 impl Rule for EcnMarks {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "ecn_marks"
     }

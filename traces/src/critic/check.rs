@@ -73,6 +73,17 @@ impl Tally {
         self.examined += 1;
     }
 
+    /// Counts what was examined so often.
+    pub(super) fn examine_many(&mut self, count: u64) {
+        self.examined += count;
+    }
+
+    /// How much was examined, and how much was wrong.
+    #[inline]
+    pub(super) const fn counts(&self) -> (u64, u64) {
+        (self.examined, self.violations)
+    }
+
     /// Counts a violation.
     #[cold]
     #[inline(never)]

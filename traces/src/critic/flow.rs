@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 pub(super) use super::state::state_of;
-use crate::wire::opcode::{Operation, Role};
+use crate::wire::opcode::{Operation, Place, Role};
 use crate::wire::{Opcode, ParsedFrame, Psn, Qpn, source_port};
 
 /// The two ends of a connection: the address and number of each queue pair.
@@ -110,6 +110,14 @@ struct State {
     peer: Option<usize>,
     /// How many flows had requests when the peer was last looked for: without new ones it is in vain.
     looked: usize,
+}
+
+impl Placed {
+    /// Whether it is a request at this place of its message, with the number behind that of the one before.
+    #[inline]
+    pub(super) fn follows(&self, place: Place) -> bool {
+        matches!(self.part, Part::Request(opcode, Step::Next) if opcode.shape().place == place)
+    }
 }
 
 impl Flows {

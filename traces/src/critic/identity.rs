@@ -2,7 +2,7 @@
 
 use super::check::Tally;
 use super::flow::{Part, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::wire::{Ip, Opcode};
 
 family! {
@@ -19,6 +19,8 @@ family! {
 struct PortConstant(Vec<Option<u16>>);
 
 impl Rule for PortConstant {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "source_port_constant"
     }
@@ -39,6 +41,8 @@ impl Rule for PortConstant {
 struct PortSymmetric(Vec<Option<u16>>);
 
 impl Rule for PortSymmetric {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "source_port_symmetric"
     }
@@ -65,6 +69,8 @@ impl Rule for PortSymmetric {
 struct TtlConstant(Vec<Option<u8>>);
 
 impl Rule for TtlConstant {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "ttl_constant"
     }
@@ -105,6 +111,8 @@ impl Rule for Identification {
 struct MigratedConstant(Vec<Option<bool>>);
 
 impl Rule for MigratedConstant {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "migrated_constant"
     }

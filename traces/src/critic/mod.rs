@@ -12,6 +12,7 @@ mod check;
 mod totals;
 mod flow;
 mod nic;
+mod repeat;
 mod sight;
 mod bits;
 mod sequence;
@@ -32,6 +33,7 @@ use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, Parsed, ParsedFrame};
 use flow::Flows;
 use nic::Nics;
+use repeat::{Header, Repeats, Seen, is_plain};
 use sight::{Content, Family, Sight};
 
 /// Takes frames, gives checks.
@@ -40,17 +42,47 @@ pub struct Critic {
     ports: Vec<Port>,
     flows: Flows,
     nics: Nics,
+    repeats: Repeats,
     rules: Rules,
 }
 
 /// All rules, family by family, in the order of results.
-#[derive(Default)]
-struct Rules {
-    bits: bits::Rules,
-    sequence: sequence::Rules,
-    answers: answers::Rules,
-    identity: identity::Rules,
-    timing: timing::Rules,
+macro_rules! families {
+    ($($family:ident),* $(,)?) => {
+        #[derive(Default)]
+        struct Rules {
+            $($family: $family::Rules,)*
+        }
+
+        impl Family for Rules {
+            #[inline]
+            fn every(&mut self, sight: &Sight<'_>) {
+                $(self.$family.every(sight);)*
+            }
+
+            #[inline]
+            fn constant(&mut self, sight: &Sight<'_>, seen: &mut Seen) {
+                $(self.$family.constant(sight, seen);)*
+            }
+
+            #[inline]
+            fn outside(&mut self, sight: &Sight<'_>) {
+                $(self.$family.outside(sight);)*
+            }
+
+            fn finish(self, names: &[String], repeats: &Repeats, constant: &mut u32, checks: &mut Vec<Check>) {
+                $(self.$family.finish(names, repeats, constant, checks);)*
+            }
+        }
+    };
+}
+
+families! {
+    bits,
+    sequence,
+    answers,
+    identity,
+    timing,
 }
 
 /// Where a capture was taken, as far as it is known.
@@ -84,6 +116,7 @@ impl Critic {
             ports: Vec::new(),
             flows: Flows::new(connections),
             nics: Nics::default(),
+            repeats: Repeats::default(),
             rules: Rules::default(),
         }
     }
@@ -134,12 +167,21 @@ impl Critic {
             sent,
             content,
         };
-        let Rules { bits, sequence, answers, identity, timing } = &mut self.rules;
-        bits.frame(&sight);
-        sequence.frame(&sight);
-        answers.frame(&sight);
-        identity.frame(&sight);
-        timing.frame(&sight);
+        match &sight.content {
+            Content::Roce(frame, placed) if is_plain(frame, placed) => {
+                let header = Header::of(bytes, original_length);
+                if !self.repeats.is_known(placed.flow, header.as_ref()) {
+                    let mut seen = Seen::default();
+                    self.rules.constant(&sight, &mut seen);
+                    self.repeats.learn(placed.flow, header, &seen);
+                }
+            }
+            _ => {
+                self.rules.constant(&sight, &mut Seen::default());
+                self.rules.outside(&sight);
+            }
+        }
+        self.rules.every(&sight);
     }
 
     /// Looks at all frames of a capture, and says how many there were.
@@ -179,12 +221,7 @@ impl Critic {
     pub fn finish(self) -> Vec<Check> {
         let names: Vec<_> = self.files.into_iter().map(|file| file.name).collect();
         let mut checks = Vec::new();
-        let Rules { bits, sequence, answers, identity, timing } = self.rules;
-        bits.finish(&names, &mut checks);
-        sequence.finish(&names, &mut checks);
-        answers.finish(&names, &mut checks);
-        identity.finish(&names, &mut checks);
-        timing.finish(&names, &mut checks);
+        self.rules.finish(&names, &self.repeats, &mut 0, &mut checks);
         checks
     }
 }

@@ -2,7 +2,7 @@
 
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::wire::opcode::{Operation, Place};
 use crate::wire::{Opcode, ParsedFrame, PathMtu, Psn};
 
@@ -133,6 +133,8 @@ impl Rule for Grammar {
 struct FullFrames(Vec<usize>);
 
 impl Rule for FullFrames {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "payload_path_mtu"
     }

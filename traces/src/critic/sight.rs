@@ -2,6 +2,7 @@
 
 use super::check::{Check, Tally};
 use super::flow::Placed;
+use super::repeat::{Repeats, Seen};
 use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, NotRoce, ParseError, ParsedFrame};
 
@@ -40,8 +41,24 @@ pub(super) enum Content<'a> {
     Broken(ParseError),
 }
 
+/// Which frames a rule looks at. It matters for plain ones alone, see [`super::repeat`]: those in the middle of a message that
+/// follow the one before and ask nothing. Every other frame is shown to all rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// All.
+    Every,
+    /// All, but at nothing that differs in frames of one flow whose headers are equal: not at sequence number, identification,
+    /// IPv4 checksum, time, payload or ICRC, and at no state that a frame of another kind changes.
+    Constant,
+    /// Not the plain ones.
+    Outside,
+}
+
 /// One check.
 pub(super) trait Rule: Default {
+    /// Which frames it looks at.
+    const LOOK: Look = Look::Every;
+
     /// Its name, in results.
     fn name(&self) -> &'static str;
 
@@ -54,16 +71,22 @@ pub(super) trait Rule: Default {
 
 /// Rules of one kind, called one after the other.
 pub(super) trait Family: Default {
-    /// Shows a frame to each.
-    fn frame(&mut self, sight: &Sight<'_>);
+    /// Shows a frame to those that look at all.
+    fn every(&mut self, sight: &Sight<'_>);
 
-    /// Lets each look back, and gives the results.
-    fn finish(self, names: &[String], checks: &mut Vec<Check>);
+    /// Shows it to those that look at what is constant.
+    fn constant(&mut self, sight: &Sight<'_>, seen: &mut Seen);
+
+    /// Shows it to those that look at no plain frame.
+    fn outside(&mut self, sight: &Sight<'_>);
+
+    /// Lets each look back, and gives the results. `constant` counts the rules that look at what is constant.
+    fn finish(self, names: &[String], repeats: &Repeats, constant: &mut u32, checks: &mut Vec<Check>);
 }
 
 /// Makes the `Rules` of a module: a family by its name, and what belongs to it in the order of results. Each rule is called
-/// directly, not through a table of functions, so that the compiler sees all of them together: what they ask
-/// of a frame is asked once, and a rule that has nothing to say costs nothing.
+/// directly, not through a table of functions, and those of one [`Look`] together, so that which rules a frame is shown to is
+/// asked once a frame and not once a rule.
 macro_rules! family {
     ($family:literal: $($rule:ident),* $(,)?) => {
         #[derive(Default)]
@@ -74,13 +97,42 @@ macro_rules! family {
 
         impl super::sight::Family for Rules {
             #[inline]
-            fn frame(&mut self, sight: &Sight<'_>) {
-                $(self.$rule.0.frame(sight, &mut self.$rule.1);)*
+            fn every(&mut self, sight: &Sight<'_>) {
+                $(if <$rule as Rule>::LOOK == super::sight::Look::Every {
+                    self.$rule.0.frame(sight, &mut self.$rule.1);
+                })*
             }
 
-            fn finish(self, names: &[String], checks: &mut Vec<super::check::Check>) {
+            #[inline]
+            fn constant(&mut self, sight: &Sight<'_>, seen: &mut super::repeat::Seen) {
+                $(if <$rule as Rule>::LOOK == super::sight::Look::Constant {
+                    let (rule, tally) = &mut self.$rule;
+                    let before = tally.counts();
+                    rule.frame(sight, tally);
+                    seen.add(before, tally.counts());
+                })*
+            }
+
+            #[inline]
+            fn outside(&mut self, sight: &Sight<'_>) {
+                $(if <$rule as Rule>::LOOK == super::sight::Look::Outside {
+                    self.$rule.0.frame(sight, &mut self.$rule.1);
+                })*
+            }
+
+            fn finish(
+                self,
+                names: &[String],
+                repeats: &super::repeat::Repeats,
+                constant: &mut u32,
+                checks: &mut Vec<super::check::Check>,
+            ) {
                 $({
                     let (mut rule, mut tally) = self.$rule;
+                    if <$rule as Rule>::LOOK == super::sight::Look::Constant {
+                        tally.examine_many(repeats.of(*constant));
+                        *constant += 1;
+                    }
                     rule.finish(names, &mut tally);
                     checks.push(tally.check($family, rule.name()));
                 })*

@@ -77,8 +77,7 @@ fn a_nic_of_none_is_unknown() {
 
 #[test]
 fn a_frame_against_the_habit_makes_no_other_nic() {
-    let mut shots =
-        with_habits(&NicProfile::MLX5_NCCL, |own, other| crate::wire::source_port::product(own, other));
+    let mut shots = with_habits(&NicProfile::MLX5_NCCL, crate::wire::source_port::product);
     shots[3].frame.bth.migrated = false;
     let (hosts, checks) = watch(&shots);
     assert_eq!(names(&hosts), [Some("mlx5-nccl"); 2]);
