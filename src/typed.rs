@@ -99,7 +99,7 @@ pub(crate) struct Generate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// Trace folders or pcap files
+    /// Trace folders or captures: pcap or pcapng, plain or compressed by gzip or zstd
     #[arg(required = true, value_name = "TRACE|PCAP")]
     pub(crate) paths: Vec<PathBuf>,
     /// Print one JSON document
