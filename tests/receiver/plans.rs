@@ -1,0 +1,313 @@
+//! Traces of many plans before the judge; and what it delivers is what the trace's graphs say.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::ops::ControlFlow;
+
+use generator::plan::Plan;
+use generator::trace::{self, Options};
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use traces::folder::{Existing, TraceFolder};
+use traces::graph::{Message, Work};
+use traces::id::NicId;
+use traces::manifest::Nic;
+use traces::pcap::PcapReader;
+use traces::unit::Nanos;
+use traces::wire::opcode::Role;
+use traces::wire::{Mac, Parsed, ParsedFrame};
+
+use super::judge::{Judge, Known};
+use super::responder::Delivered;
+
+/// A frame of a trace, as a capture has it.
+#[derive(Clone)]
+struct Captured {
+    nic: NicId,
+    time: Nanos,
+    bytes: Vec<u8>,
+}
+
+/// A trace in memory, so that tests can do it harm.
+struct Trace {
+    folder: TraceFolder,
+    frames: Vec<Captured>,
+    _place: tempfile::TempDir,
+}
+
+impl Trace {
+    fn of(plan: &str) -> Self {
+        let plan =
+            Plan::read("plan", plan, |_| Ok(String::new())).unwrap_or_else(|error| panic!("{error:?}"));
+        let place = tempfile::tempdir().unwrap();
+        let options = Options { nics: None, steps: None, threads: 1, snap: None, existing: Existing::Keep };
+        let folder =
+            trace::generate(&plan, &options, &place.path().join("t"), &|_| ControlFlow::Continue(()));
+        let folder = TraceFolder::open(folder.unwrap()).unwrap();
+        let mut frames = Vec::new();
+        for nic in &folder.manifest().nics {
+            for path in folder.captures(nic.id).unwrap() {
+                let mut reader = PcapReader::new(File::open(path).unwrap()).unwrap();
+                while let Some(record) = reader.next_record().unwrap() {
+                    frames.push(Captured { nic: nic.id, time: record.time, bytes: record.bytes.to_vec() });
+                }
+            }
+        }
+        Self { folder, frames, _place: place }
+    }
+
+    /// What each queue pair has delivered to its peer; or the objections.
+    fn judged(&self, loss: bool) -> Result<Vec<Vec<Delivered>>, String> {
+        let mut judge = Judge::new(Known::of(self.folder.manifest(), loss));
+        let mut numbers: BTreeMap<NicId, u64> = BTreeMap::new();
+        for Captured { nic, time, bytes } in &self.frames {
+            let number = numbers.entry(*nic).or_default();
+            *number += 1;
+            if let Parsed::Roce(frame) = ParsedFrame::parse(bytes, bytes.len()).unwrap() {
+                judge.frame(*nic, *number, *time, &frame);
+            }
+        }
+        judge.finish().map_err(|objections| objections[..objections.len().min(10)].join("\n"))
+    }
+
+    /// The messages of all graphs, by queue pair that sends, in the order in which they are sent.
+    fn messages(&self) -> Vec<Vec<Message>> {
+        let manifest = self.folder.manifest();
+        let mut messages = vec![Vec::new(); manifest.queue_pairs.len()];
+        for host in &manifest.hosts {
+            for node in self.folder.graph(host.id).unwrap() {
+                if let Work::Send(message) = node.unwrap().work {
+                    messages[message.id.sender.index()].push(message);
+                }
+            }
+        }
+        messages.iter_mut().for_each(|messages| messages.sort_by_key(|message| message.id.sequence));
+        messages
+    }
+
+    /// The place among the frames of the `count`-th that `nic` sends or receives in a role.
+    fn find(&self, nic: u32, sent: bool, role: Role, count: usize) -> usize {
+        let mac: Mac = self.folder.manifest().nics[NicId(nic).index()].mac.parse().unwrap();
+        let wanted = |captured: &Captured| {
+            let Ok(Parsed::Roce(frame)) = ParsedFrame::parse(&captured.bytes, captured.bytes.len()) else {
+                return false;
+            };
+            let same = frame.bth.opcode().is_some_and(|opcode| opcode.shape().role == role);
+            captured.nic == NicId(nic) && (frame.link.source == mac) == sent && same
+        };
+        let places = self.frames.iter().enumerate().filter(|(_, captured)| wanted(captured));
+        places.map(|(place, _)| place).nth(count).unwrap()
+    }
+}
+
+/// Judges a trace, and compares what was delivered with its graphs, and its frames with its manifest.
+fn accepted(trace: &Trace, loss: bool) {
+    let delivered = trace.judged(loss).unwrap_or_else(|objections| panic!("{objections}"));
+    let manifest = trace.folder.manifest();
+    let mut bytes = 0;
+    for ((pair, delivered), messages) in manifest.queue_pairs.iter().zip(&delivered).zip(trace.messages()) {
+        let data = delivered.iter().filter(|delivered| !is_control(delivered));
+        let told = |message: &Message| Delivered {
+            first_psn: traces::wire::Psn::new(message.first_psn).unwrap(),
+            operation: traces::wire::opcode::Operation::Write,
+            bytes: message.bytes.0,
+            address: Some(message.address),
+            immediate: message.immediate,
+        };
+        let right: Vec<_> = messages.iter().map(told).collect();
+        let data: Vec<_> = data.cloned().collect();
+        assert_eq!(data, right, "{} to {}", pair.id, pair.peer);
+        bytes += data.iter().map(|delivered| delivered.bytes).sum::<u64>();
+    }
+    assert_eq!(bytes, manifest.totals.payload_bytes);
+    assert!(bytes > 0, "a trace without a message shows nothing");
+    for Nic { id, mac, frames_sent, frames_received, .. } in &manifest.nics {
+        let mac: Mac = mac.parse().unwrap();
+        let (sent, received): (Vec<_>, Vec<_>) = trace
+            .frames
+            .iter()
+            .filter(|captured| captured.nic == *id)
+            .partition(|captured| captured.bytes[6..12] == mac.0);
+        let counted = (u64::try_from(sent.len()).unwrap(), u64::try_from(received.len()).unwrap());
+        assert_eq!(counted, (*frames_sent, *frames_received), "{id}");
+    }
+}
+
+/// A clear-to-send write: one frame without immediate value, 64 bytes for each request that it grants.
+fn is_control(delivered: &Delivered) -> bool {
+    delivered.immediate.is_none() && delivered.bytes > 0 && delivered.bytes.is_multiple_of(64)
+}
+
+/// A plan that a test may vary.
+#[derive(Clone, Debug)]
+struct Draft {
+    hosts: u32,
+    gpus: u32,
+    tensor: u32,
+    pipeline: u32,
+    layers: u32,
+    hidden: u32,
+    microbatches: u32,
+    path_mtu: u32,
+    channels: u32,
+    v6: bool,
+    vlan: bool,
+    quantum: u32,
+}
+
+impl Draft {
+    fn data(&self) -> u32 {
+        self.hosts * self.gpus / (self.tensor * self.pipeline)
+    }
+
+    fn text(&self) -> String {
+        let Self { hosts, gpus, tensor, pipeline, layers, hidden, path_mtu, channels, quantum, .. } = *self;
+        let data = self.data();
+        let mut text = format!(
+            "version = 1\nname = \"drawn\"\nseed = 3\n[model]\nfamily = \"gpt\"\nlayers = {}\nhidden = {hidden}\nheads = 2\nvocab = 300\n\
+             [training]\nsequence_length = 16\nmicro_batch = 1\nglobal_batch = {}\n\
+             [parallelism]\ntensor = {tensor}\npipeline = {pipeline}\ndata = {data}\nbuckets = \"32KiB\"\n\
+             [collectives]\nchannels = {channels}\n[transport]\npath_mtu = {path_mtu}\n[fabric]\nquantum = {quantum}\n\
+             [cluster]\nhosts = {hosts}\ngpus_per_host = {gpus}\nlink = \"25Gbit\"\n",
+            layers * pipeline,
+            data * self.microbatches,
+        );
+        if self.v6 {
+            text.push_str("addresses = \"2001:2::/48\"\n");
+        }
+        if self.vlan {
+            writeln!(text, "vlan = {}", 100 + hosts).unwrap();
+        }
+        text
+    }
+}
+
+fn drafts() -> impl Strategy<Value = Draft> {
+    let shape = (2..=4_u32, 1..=2_u32, any::<prop::sample::Index>(), any::<prop::sample::Index>());
+    let frames = (prop::sample::select(vec![256, 512, 1024, 2048, 4096_u32]), 1..=4_u32, 1..=16_u32);
+    let sizes = (1..=2_u32, prop::sample::select(vec![16, 32, 48_u32]), 1..=3_u32);
+    (shape, frames, sizes, any::<bool>(), any::<bool>()).prop_map(|(shape, frames, sizes, v6, vlan)| {
+        let (hosts, gpus, tensor, pipeline) = shape;
+        let ranks = hosts * gpus;
+        let divisors = |of: u32| (1..=of).filter(|degree| of.is_multiple_of(*degree)).collect::<Vec<_>>();
+        // Two heads and a hidden size of 16 are cut into two at the most.
+        let tensors: Vec<_> = divisors(ranks).into_iter().filter(|&tensor| tensor <= 2).collect();
+        let tensor = *tensor.get(&tensors);
+        let pipeline = *pipeline.get(&divisors(ranks / tensor));
+        let (path_mtu, channels, quantum) = frames;
+        let (layers, hidden, microbatches) = sizes;
+        Draft {
+            hosts,
+            gpus,
+            tensor,
+            pipeline,
+            layers,
+            hidden,
+            microbatches,
+            path_mtu,
+            channels,
+            v6,
+            vlan,
+            quantum,
+        }
+    })
+}
+
+const SMALL: Draft = Draft {
+    hosts: 2,
+    gpus: 1,
+    tensor: 1,
+    pipeline: 1,
+    layers: 1,
+    hidden: 32,
+    microbatches: 1,
+    path_mtu: 256,
+    channels: 1,
+    v6: false,
+    vlan: false,
+    quantum: 16,
+};
+
+proptest! {
+    #![proptest_config(Config { cases: CASES, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn every_byte_of_a_drawn_plan_is_delivered_once_in_order_and_each_answer_may_be_given(draft in drafts()) {
+        accepted(&Trace::of(&draft.text()), false);
+    }
+}
+
+/// Harms a small trace, and gives what the judge says then.
+fn harmed(harm: impl FnOnce(&mut Trace)) -> String {
+    let mut trace = Trace::of(&SMALL.text());
+    accepted(&trace, false);
+    harm(&mut trace);
+    trace.judged(true).expect_err("a harmed trace is refused")
+}
+
+#[test]
+fn a_frame_that_vanishes_from_a_capture_is_missed() {
+    let said = harmed(|trace| {
+        let place = trace.find(1, false, Role::Request, 5);
+        trace.frames.remove(place);
+    });
+    assert!(said.contains("is missing to the end"), "{said}");
+    let said = harmed(|trace| {
+        let place = trace.find(0, true, Role::Request, 5);
+        trace.frames.remove(place);
+    });
+    assert!(said.contains("would go on"), "{said}");
+    assert!(said.contains("arrives, but was not sent before it"), "{said}");
+}
+
+#[test]
+fn two_frames_that_change_places_are_noticed() {
+    let said = harmed(|trace| {
+        let [one, other] = [4, 5].map(|count| trace.find(1, false, Role::Request, count));
+        let bytes = std::mem::take(&mut trace.frames[one].bytes);
+        let bytes = std::mem::replace(&mut trace.frames[other].bytes, bytes);
+        trace.frames[one].bytes = bytes;
+    });
+    assert!(said.contains("it was missing, and no NAK has asked for it"), "{said}");
+}
+
+#[test]
+fn an_acknowledgement_with_another_count_or_none_at_all_is_noticed() {
+    let said = harmed(|trace| {
+        let place = trace.find(1, true, Role::Response, 1);
+        // The last byte of AETH: behind Ethernet, IPv4, UDP and the base header, its fourth.
+        trace.frames[place].bytes[14 + 20 + 8 + 12 + 3] ^= 1;
+    });
+    assert!(said.contains("messages have ended there"), "{said}");
+    let said = harmed(|trace| {
+        let places: Vec<_> = (0..3).map(|count| trace.find(1, true, Role::Response, count)).collect();
+        places.into_iter().rev().for_each(|place| drop(trace.frames.remove(place)));
+        let last = trace.frames.iter().rposition(|captured| captured.nic == NicId(1)).unwrap();
+        trace.frames.remove(last);
+    });
+    assert!(said.contains("arrives, but was not sent before it"), "{said}");
+}
+
+#[test]
+fn a_frame_that_arrives_before_it_is_sent_is_noticed() {
+    let said = harmed(|trace| {
+        let first = trace.find(0, true, Role::Request, 0);
+        let sent = trace.frames[first].time;
+        let place = trace.find(1, false, Role::Request, 0);
+        trace.frames[place].time = Nanos(sent.0 - 1);
+    });
+    assert!(said.contains("and is sent at"), "{said}");
+}
+
+#[test]
+fn a_byte_that_changes_on_the_way_is_noticed() {
+    let said = harmed(|trace| {
+        let place = trace.find(1, false, Role::Request, 1);
+        *trace.frames[place].bytes.iter_mut().rev().nth(10).unwrap() ^= 0x10;
+    });
+    assert!(said.contains("of the message is"), "{said}");
+}
+
+/// Each case writes a trace; a few are enough, as each holds some thousand frames.
+const CASES: u32 = 12;

@@ -1,0 +1,149 @@
+//! The end that sends: requests go on in the order of their numbers, or start again where an answer or a time-out says.
+
+use std::collections::VecDeque;
+
+use traces::unit::Nanos;
+use traces::wire::{Extensions, ParsedFrame, Psn, RnrTimer, Syndrome};
+
+use super::responder::numbers;
+
+pub(crate) struct Requester {
+    path_mtu: usize,
+    /// The number that continues what was sent last.
+    next: Psn,
+    /// The number that was never sent.
+    fresh: Psn,
+    /// The oldest number that is not acknowledged.
+    oldest: Psn,
+    /// What is not acknowledged, in order.
+    unanswered: VecDeque<Request>,
+    /// A NAK that has not been followed.
+    asked: Option<Asked>,
+    /// When a request was sent last, or an answer came.
+    active: Nanos,
+}
+
+/// A request as it was first sent: as it must be sent again, but for the bit that asks for an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Request {
+    psn: Psn,
+    last: Psn,
+    opcode: u8,
+    payload: usize,
+    extensions: Extensions,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    psn: Psn,
+    /// Not before this.
+    from: Nanos,
+}
+
+impl Requester {
+    pub(crate) fn new(first: Psn, path_mtu: usize) -> Self {
+        Self {
+            path_mtu,
+            next: first,
+            fresh: first,
+            oldest: first,
+            unanswered: VecDeque::new(),
+            asked: None,
+            active: Nanos(0),
+        }
+    }
+
+    /// A request leaves.
+    pub(crate) fn request(&mut self, time: Nanos, frame: &ParsedFrame<'_>) -> Result<(), String> {
+        let psn = frame.bth.psn;
+        let idle = Nanos(time.0 - self.active.0.min(time.0));
+        self.active = time;
+        let asked = self.asked.filter(|asked| asked.psn == psn);
+        if let Some(asked) = asked {
+            self.asked = None;
+            if time < asked.from {
+                return Err(format!("{} ns too early after an RNR NAK", asked.from.0 - time.0));
+            }
+        } else if psn == self.next {
+            // It goes on.
+        } else if psn == self.oldest && psn.is_before(self.next) {
+            if idle < LEAST_TIMEOUT {
+                return Err(format!(
+                    "it starts again after {} ns, which is no time-out, and no NAK asks for it",
+                    idle.0
+                ));
+            }
+        } else {
+            let asked = self.asked.map(|asked| asked.psn);
+            let (next, oldest) = (self.next, self.oldest);
+            return Err(format!(
+                "PSN {next} would go on, {oldest} is the oldest that is not acknowledged, a NAK asks for {asked:?}"
+            ));
+        }
+        let last = psn + (numbers(frame, self.path_mtu) - 1);
+        self.next = last + 1;
+        let request = Request {
+            psn,
+            last,
+            opcode: frame.bth.opcode,
+            payload: frame.payload_length,
+            extensions: frame.extensions,
+        };
+        if psn == self.fresh {
+            self.fresh = last + 1;
+            self.unanswered.push_back(request);
+            return Ok(());
+        }
+        match self.unanswered.iter().find(|first| first.psn == psn) {
+            Some(first) if *first != request => Err(format!("sent again as {request:?}, it was {first:?}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// An answer arrives.
+    pub(crate) fn answer(&mut self, time: Nanos, frame: &ParsedFrame<'_>) -> Result<(), String> {
+        self.active = time;
+        let psn = frame.bth.psn;
+        if !psn.is_before(self.fresh) {
+            return Err(format!("an answer, but only what is before {} was sent", self.fresh));
+        }
+        match frame.extensions.aeth.map(|aeth| aeth.syndrome()) {
+            None | Some(Syndrome::Ack(_)) => self.acknowledged(psn + 1),
+            Some(Syndrome::SequenceError) => {
+                self.acknowledged(psn);
+                self.asked = Some(Asked { psn, from: time });
+            }
+            Some(Syndrome::ReceiverNotReady(code)) => {
+                self.acknowledged(psn);
+                let wait = RnrTimer::from_code(code).expect("five bits").wait();
+                self.asked = Some(Asked { psn, from: time + wait });
+            }
+            Some(fatal) => return Err(format!("{fatal:?} ends the connection")),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Result<(), String> {
+        if let Some(asked) = self.asked {
+            return Err(format!("a NAK asks for PSN {}, and it is not sent again", asked.psn));
+        }
+        if let Some(request) = self.unanswered.front() {
+            return Err(format!("PSN {} is never acknowledged", request.psn));
+        }
+        Ok(())
+    }
+
+    /// All before `psn` is done with.
+    fn acknowledged(&mut self, psn: Psn) {
+        if psn.is_after(self.oldest) || psn == self.oldest {
+            self.oldest = psn;
+        }
+        while self.unanswered.front().is_some_and(|request| request.last.is_before(self.oldest)) {
+            self.unanswered.pop_front();
+        }
+        self.asked.take_if(|asked| asked.psn.is_before(self.oldest));
+    }
+}
+
+/// The shortest time-out that a queue pair can have: 4.096 us x 2 (IBTA vol. 1, 9.9.2.1.1).
+const LEAST_TIMEOUT: Nanos = Nanos(8_192);
