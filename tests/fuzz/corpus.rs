@@ -1,6 +1,6 @@
 //! What is right: examples made by our own writers, from which inputs are drawn.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use traces::folder::TraceFolder;
 use traces::id::{HostId, NicId};
 use traces::pcap::{CaptureReader, PcapWriter};
 use traces::unit::Nanos;
-use traces::wire::{Bth, Ecn, Extensions, Frame, Ip, Link, Mac, Network, Opcode, Psn, Qpn, Vlan};
+use traces::wire::management::{Endpoint, IpHeader, Mad, ReadyToUse, Reply, Request, ServiceId};
+use traces::wire::{Bth, Ecn, Extensions, Frame, Ip, Link, Mac, Network, Opcode, PathMtu, Psn, Qpn, Vlan};
 
 /// Small traces, as the generator writes them.
 pub(crate) struct Material {
@@ -22,6 +23,8 @@ pub(crate) struct Material {
     pub(crate) graphs: Vec<Vec<u8>>,
     /// The first frames of their captures.
     pub(crate) captures: Vec<Vec<u8>>,
+    /// Messages of connection management.
+    pub(crate) management: Vec<Vec<u8>>,
     /// A frame of each opcode, in each form of the headers below.
     pub(crate) frames: Vec<Vec<u8>>,
 }
@@ -34,6 +37,7 @@ impl Material {
             manifests: Vec::new(),
             graphs: Vec::new(),
             captures: Vec::new(),
+            management: management(),
             frames: frames(),
         };
         for (number, text) in PLANS.iter().enumerate() {
@@ -73,6 +77,30 @@ fn first_frames(capture: &[u8]) -> Vec<u8> {
         writer.frame(record.time, record.bytes, length).unwrap();
     }
     writer.finish().unwrap().0
+}
+
+/// A connection asked for over IPv4 and over IPv6, granted, made, and ended.
+fn management() -> Vec<Vec<u8>> {
+    let end = |queue_pair| Endpoint {
+        communication: queue_pair + 9,
+        guid: 0x0200_c6ff_fe12_0001,
+        queue_pair: Qpn::new(queue_pair).unwrap(),
+        starting_psn: Psn::wrapping(0x89_bb0e),
+    };
+    let request = |source: IpAddr, destination: IpAddr| {
+        let addresses = IpHeader::new(40_000, source, destination);
+        Request::new(&end(0x124), ServiceId::tcp(7_471), addresses, PathMtu::Mtu1024)
+    };
+    let v6 = request(
+        Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1).into(),
+        Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2).into(),
+    );
+    let v4 = request([198, 18, 0, 1].into(), [198, 18, 0, 2].into());
+    let reply = Reply::new(&end(0x2a7), &v4);
+    let ready = ReadyToUse::new(&reply);
+    [Mad::new(1, v4), Mad::new(2, v6), Mad::new(1, reply), Mad::new(1, ready)]
+        .map(|mad| mad.to_bytes().to_vec())
+        .to_vec()
 }
 
 /// Each opcode over IPv4, over IPv4 with a VLAN tag, and over IPv6.
@@ -188,5 +216,30 @@ efficiency_percent = 50
 model = "ideal"
 latency = "3us"
 quantum = 4
+[fabric.ecn]
+kmin = "10KiB"
+kmax = "40KiB"
+pmax = "1%"
+[[fabric.impairments]]
+kind = "loss"
+message = 1
+frame = 2
+count = 2
+times = 2
+[[fabric.impairments]]
+kind = "ce"
+burst = { start = "0.1%", frames = 4 }
+from = "host0-nic0"
+to = 1
+[[fabric.impairments]]
+kind = "delay"
+rate = 0.01
+delay = "7us"
+frames = "all"
+between = ["0us", "1ms"]
+[[fabric.impairments]]
+kind = "rnr"
+rate = "0.1%"
+class = "pp_forward"
 "#,
 ];

@@ -10,6 +10,7 @@ use traces::critic::{Critic, Vantage};
 use traces::folder::TraceFolder;
 use traces::graph::encode::{GraphReader, MAGIC};
 use traces::pcap::{CaptureReader, Packing};
+use traces::wire::management::Mad;
 use traces::wire::{Mac, Packet, Parsed, ParsedFrame};
 
 use crate::corpus::Material;
@@ -47,6 +48,15 @@ pub(crate) const TARGETS: &[Target] = &[
         examples: |material| material.frames.clone(),
         seams: |_| FRAME_FIELDS.to_vec(),
         read: |bytes, _| read_frame(bytes),
+        fixed: 16 << 10,
+        per_byte: 0,
+    },
+    Target {
+        name: "management",
+        kind: Kind::Binary,
+        examples: |material| material.management.clone(),
+        seams: |_| MANAGEMENT_FIELDS.to_vec(),
+        read: |bytes, _| read_management(bytes),
         fixed: 16 << 10,
         per_byte: 0,
     },
@@ -128,6 +138,15 @@ fn read_frame(bytes: &[u8]) -> Answer {
         Parsed::Roce(frame) => format!("opcode {:?}, {:?}", frame.bth.opcode(), body.is_ok()),
         Parsed::NotRoce(other) => format!("{other:?}"),
     })
+}
+
+/// A message of connection management, and what is written of it: that must be the same message.
+fn read_management(bytes: &[u8]) -> Answer {
+    let read = Mad::parse(bytes);
+    if let Ok(mad) = &read {
+        assert_eq!(Mad::parse(&mad.to_bytes()).as_ref(), Ok(mad));
+    }
+    Answer::of(read, |mad| mad.message.name().to_owned())
 }
 
 fn read_pcap(bytes: &[u8]) -> Answer {
@@ -263,4 +282,10 @@ fn word_seams(bytes: &[u8]) -> Vec<usize> {
 const FRAME_FIELDS: &[usize] = &[
     0, 6, 12, 14, 15, 16, 18, 20, 22, 23, 24, 26, 30, 34, 36, 38, 40, 42, 43, 44, 46, 47, 50, 51, 54, 55, 58,
     62, 66, 70, 74, 86,
+];
+
+/// Fields of a management datagram: its head, and places that messages have fields at.
+const MANAGEMENT_FIELDS: &[usize] = &[
+    0, 1, 2, 3, 8, 16, 17, 24, 28, 32, 33, 36, 40, 48, 56, 60, 63, 67, 68, 71, 72, 74, 75, 76, 78, 80, 96,
+    112, 115, 116, 117, 118, 119, 120, 164, 165, 166, 168, 184, 200,
 ];

@@ -93,17 +93,16 @@ impl Judge {
 
     /// The next frame of a NIC's capture.
     pub(crate) fn frame(&mut self, nic: NicId, number: u64, time: Nanos, frame: &ParsedFrame<'_>) {
-        if let Err(what) = self.told(nic, time, frame) {
+        let before = self.clocks.insert(nic, time).unwrap_or(Nanos(0));
+        let early = || format!("{} ns before the frame in front of it", before.0 - time.0);
+        let ordered = if time < before { Err(early()) } else { Ok(()) };
+        for what in [ordered, self.told(nic, time, frame)].into_iter().filter_map(Result::err) {
             let opcode = frame.bth.opcode().map_or("an unknown opcode", |opcode| opcode.name());
             self.objections.push(format!("{nic} frame {number}, {opcode} of PSN {}: {what}", frame.bth.psn));
         }
     }
 
     fn told(&mut self, nic: NicId, time: Nanos, frame: &ParsedFrame<'_>) -> Result<(), String> {
-        let before = self.clocks.insert(nic, time).unwrap_or(Nanos(0));
-        if time < before {
-            return Err(format!("{} ns before the frame in front of it", before.0 - time.0));
-        }
         let Some(opcode) = frame.bth.opcode() else { return Err("nobody understands it".to_owned()) };
         if opcode.shape().deth {
             // Datagrams of connection management are not of a connection.

@@ -68,7 +68,7 @@ impl Trace {
                 judge.frame(*nic, *number, *time, &frame);
             }
         }
-        judge.finish().map_err(|objections| objections[..objections.len().min(10)].join("\n"))
+        judge.finish().map_err(|objections| objections.join("\n"))
     }
 
     /// The messages of all graphs, by queue pair that sends, in the order in which they are sent.
@@ -103,7 +103,8 @@ impl Trace {
 
 /// Judges a trace, and compares what was delivered with its graphs, and its frames with its manifest.
 fn accepted(trace: &Trace, loss: bool) {
-    let delivered = trace.judged(loss).unwrap_or_else(|objections| panic!("{objections}"));
+    let first = |text: &str| text.lines().take(12).collect::<Vec<_>>().join("\n");
+    let delivered = trace.judged(loss).unwrap_or_else(|objections| panic!("{}", first(&objections)));
     let manifest = trace.folder.manifest();
     let mut bytes = 0;
     for ((pair, delivered), messages) in manifest.queue_pairs.iter().zip(&delivered).zip(trace.messages()) {

@@ -19,8 +19,8 @@ pub(crate) struct Requester {
     unanswered: VecDeque<Request>,
     /// A NAK that has not been followed.
     asked: Option<Asked>,
-    /// When a request was sent last, or an answer came.
-    active: Nanos,
+    /// When an answer came last.
+    heard: Nanos,
 }
 
 /// A request as it was first sent: as it must be sent again, but for the bit that asks for an acknowledgement.
@@ -28,6 +28,8 @@ pub(crate) struct Requester {
 struct Request {
     psn: Psn,
     last: Psn,
+    /// When it was sent last.
+    sent: Nanos,
     opcode: u8,
     payload: usize,
     extensions: Extensions,
@@ -49,60 +51,64 @@ impl Requester {
             oldest: first,
             unanswered: VecDeque::new(),
             asked: None,
-            active: Nanos(0),
+            heard: Nanos(0),
         }
     }
 
     /// A request leaves.
     pub(crate) fn request(&mut self, time: Nanos, frame: &ParsedFrame<'_>) -> Result<(), String> {
         let psn = frame.bth.psn;
-        let idle = Nanos(time.0 - self.active.0.min(time.0));
-        self.active = time;
-        let asked = self.asked.filter(|asked| asked.psn == psn);
-        if let Some(asked) = asked {
-            self.asked = None;
-            if time < asked.from {
-                return Err(format!("{} ns too early after an RNR NAK", asked.from.0 - time.0));
-            }
-        } else if psn == self.next {
-            // It goes on.
-        } else if psn == self.oldest && psn.is_before(self.next) {
-            if idle < LEAST_TIMEOUT {
-                return Err(format!(
-                    "it starts again after {} ns, which is no time-out, and no NAK asks for it",
-                    idle.0
-                ));
-            }
-        } else {
-            let asked = self.asked.map(|asked| asked.psn);
-            let (next, oldest) = (self.next, self.oldest);
-            return Err(format!(
-                "PSN {next} would go on, {oldest} is the oldest that is not acknowledged, a NAK asks for {asked:?}"
-            ));
-        }
+        let place = self.place(psn, time);
         let last = psn + (numbers(frame, self.path_mtu) - 1);
         self.next = last + 1;
         let request = Request {
             psn,
             last,
+            sent: time,
             opcode: frame.bth.opcode,
             payload: frame.payload_length,
             extensions: frame.extensions,
         };
-        if psn == self.fresh {
+        if !psn.is_before(self.fresh) {
             self.fresh = last + 1;
             self.unanswered.push_back(request);
+            return place;
+        }
+        let Some(first) = self.unanswered.iter_mut().find(|first| first.psn == psn) else { return place };
+        let before = std::mem::replace(first, request);
+        if (Request { sent: time, ..before }) != request {
+            return Err(format!("sent again as {request:?}, it was {before:?}"));
+        }
+        place
+    }
+
+    /// Whether a request of this number may be sent now.
+    fn place(&mut self, psn: Psn, time: Nanos) -> Result<(), String> {
+        if let Some(asked) = self.asked.take_if(|asked| asked.psn == psn) {
+            let early = || format!("{} ns too early after an RNR NAK", asked.from.0 - time.0);
+            return if time < asked.from { Err(early()) } else { Ok(()) };
+        }
+        if psn == self.next {
             return Ok(());
         }
-        match self.unanswered.iter().find(|first| first.psn == psn) {
-            Some(first) if *first != request => Err(format!("sent again as {request:?}, it was {first:?}")),
-            _ => Ok(()),
+        if psn == self.oldest && psn.is_before(self.next) {
+            let since = self.unanswered.front().map_or(self.heard, |oldest| oldest.sent.max(self.heard));
+            let idle = Nanos(time.0.saturating_sub(since.0));
+            let early =
+                || format!("it starts again after {idle}, which is no time-out, and no NAK asks for it");
+            return if idle < LEAST_TIMEOUT { Err(early()) } else { Ok(()) };
         }
+        Err(format!(
+            "PSN {} would go on, {} is the oldest that is not acknowledged, a NAK asks for {:?}",
+            self.next,
+            self.oldest,
+            self.asked.map(|asked| asked.psn),
+        ))
     }
 
     /// An answer arrives.
     pub(crate) fn answer(&mut self, time: Nanos, frame: &ParsedFrame<'_>) -> Result<(), String> {
-        self.active = time;
+        self.heard = time;
         let psn = frame.bth.psn;
         if !psn.is_before(self.fresh) {
             return Err(format!("an answer, but only what is before {} was sent", self.fresh));
