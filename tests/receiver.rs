@@ -8,6 +8,7 @@
 
 mod exchange;
 mod judge;
+mod message;
 mod path;
 mod plans;
 mod requester;

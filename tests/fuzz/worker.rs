@@ -45,6 +45,12 @@ pub(crate) fn run(target: &Target, seed: u64, milliseconds: u64, folder: &Path) 
             examples.push(input);
         }
     }
+    // What C libraries take (zstd's tables) passes by the counted heap: the whole process is bounded too.
+    let resident = resident();
+    assert!(
+        resident <= MOST_RESIDENT,
+        "the process has taken {resident} of memory; the bound is {MOST_RESIDENT}"
+    );
     let (most, of) = tried.most;
     println!(
         "fuzz {:<10} {inputs:>8} inputs, {accepted:>7} read to the end, {:>4} kinds of answer, at most {most} of heap (for {of})",
@@ -113,6 +119,14 @@ impl<'a> Tried<'a> {
     }
 }
 
+/// The most memory that the process has had at once (Linux: `VmHWM`); nothing where that is not told.
+fn resident() -> Bytes {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    Bytes(kibibytes.map_or(0, |kibibytes: u64| kibibytes * 1_024))
+}
+
 /// Ends the process when an input takes too long.
 fn watch() {
     let mut seen = BEGUN.load(Relaxed);
@@ -134,6 +148,9 @@ fn watch() {
 /// A thousand times what the slowest input of any target takes on a slow machine without optimization.
 const LONGEST: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(200);
+
+/// The examples, the widest window that a compressed file may ask for (128 MiB), and as much again for the rest.
+const MOST_RESIDENT: Bytes = Bytes(256 << 20);
 
 const MOST_EXAMPLES: usize = 600;
 const MOST_ANSWERS: usize = 2_000;

@@ -10,7 +10,7 @@ use traces::wire::{
 };
 
 use super::judge::{End, Judge, Known};
-use super::responder::Delivered;
+use super::message::Delivered;
 
 /// The path MTU of the conversations.
 pub(crate) const MTU: u32 = 256;

@@ -9,9 +9,10 @@ use traces::unit::Nanos;
 use traces::wire::opcode::Role;
 use traces::wire::{ParsedFrame, Psn};
 
+use super::message::Delivered;
 use super::path::Path;
 use super::requester::Requester;
-use super::responder::{Delivered, Responder};
+use super::responder::Responder;
 
 /// What is known of a trace before its first frame.
 #[derive(Clone, Debug)]

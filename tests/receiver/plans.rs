@@ -19,7 +19,7 @@ use traces::wire::opcode::Role;
 use traces::wire::{Mac, Parsed, ParsedFrame};
 
 use super::judge::{Judge, Known};
-use super::responder::Delivered;
+use super::message::Delivered;
 
 /// A frame of a trace, as a capture has it.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use traces::unit::Nanos;
 use traces::wire::{Extensions, ParsedFrame, Psn, RnrTimer, Syndrome};
 
-use super::responder::numbers;
+use super::message::numbers;
 
 pub(crate) struct Requester {
     path_mtu: usize,

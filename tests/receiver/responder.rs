@@ -5,8 +5,10 @@
 
 use std::collections::VecDeque;
 
-use traces::wire::opcode::{Operation, Place, Shape};
+use traces::wire::opcode::{Operation, Place};
 use traces::wire::{Ecn, ParsedFrame, Psn, Syndrome};
+
+use super::message::{Delivered, Open, numbers};
 
 pub(crate) struct Responder {
     path_mtu: usize,
@@ -27,21 +29,6 @@ pub(crate) struct Responder {
     delivered: Vec<Delivered>,
 }
 
-/// A message that arrived whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Delivered {
-    /// The number of its first frame.
-    pub(crate) first_psn: Psn,
-    /// What asks for it.
-    pub(crate) operation: Operation,
-    /// Its bytes; those of a READ are what it asks for.
-    pub(crate) bytes: u64,
-    /// Where it was written; a SEND does not say.
-    pub(crate) address: Option<u64>,
-    /// The immediate value of its last frame.
-    pub(crate) immediate: Option<u32>,
-}
-
 /// What changes when a request is taken.
 #[derive(Clone, Copy, Debug)]
 struct State {
@@ -52,17 +39,6 @@ struct State {
     open: Option<Open>,
     /// Messages delivered.
     delivered: usize,
-}
-
-/// A message that has begun.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    first_psn: Psn,
-    operation: Operation,
-    address: Option<u64>,
-    /// What its RETH announces.
-    length: Option<u64>,
-    received: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +140,7 @@ impl Responder {
             return Err(format!("PSN {expected} is missing to the end"));
         }
         if let Some(open) = self.now.open {
-            return Err(format!("the message of PSN {} never ends", open.first_psn));
+            return Err(format!("the message of PSN {} never ends", open.first_psn()));
         }
         if let Some(result) = self.owed.front() {
             return Err(format!("the {:?} is not answered from PSN {} on", result.operation, result.next));
@@ -183,7 +159,11 @@ impl Responder {
         let (psn, before) = (frame.bth.psn, self.now);
         let mut last = psn;
         match shape.operation {
-            Operation::Send | Operation::Write => self.assemble(shape, frame)?,
+            Operation::Send | Operation::Write => {
+                let (open, ended) = Open::with(before.open, frame, self.path_mtu, self.pattern)?;
+                self.now.open = open;
+                ended.into_iter().for_each(|message| self.deliver(message));
+            }
             Operation::Read | Operation::Atomic => {
                 if before.open.is_some() {
                     return Err("it stands within a message".to_owned());
@@ -211,59 +191,6 @@ impl Responder {
         };
         let ack_request = frame.bth.ack_request;
         self.taken.push_back(Taken { psn: last, before, after: self.now, ack_request, consumes });
-        Ok(())
-    }
-
-    fn assemble(&mut self, shape: Shape, frame: &ParsedFrame<'_>) -> Result<(), String> {
-        let length = frame.payload_length;
-        let right = match shape.place {
-            Place::First | Place::Middle => length == self.path_mtu,
-            Place::Last => (1..=self.path_mtu).contains(&length),
-            Place::Only => length <= self.path_mtu,
-        };
-        if !right {
-            return Err(format!("{length} bytes of payload; the path MTU is {}", self.path_mtu));
-        }
-        let mut open = match (self.now.open, shape.place.starts()) {
-            (None, true) => Open {
-                first_psn: frame.bth.psn,
-                operation: shape.operation,
-                address: frame.extensions.reth.map(|reth| reth.virtual_address),
-                length: frame.extensions.reth.map(|reth| reth.length.into()),
-                received: 0,
-            },
-            (Some(open), false) if open.operation == shape.operation => open,
-            (Some(open), _) => {
-                return Err(format!("the {:?} of PSN {} has not ended", open.operation, open.first_psn));
-            }
-            (None, false) => return Err("no message has begun".to_owned()),
-        };
-        // Control writes are small and whole, and have no immediate; they carry what they say.
-        let control = shape.place == Place::Only && !shape.immediate;
-        if self.pattern && !control {
-            let wrong =
-                frame.payload.iter().zip(open.received..).find(|&(&byte, place)| byte != pattern(place));
-            if let Some((byte, place)) = wrong {
-                return Err(format!("byte {place} of the message is {byte}, should be {}", pattern(place)));
-            }
-        }
-        open.received += u64::try_from(length).unwrap();
-        let Open { received, .. } = open;
-        if let Some(length) = open.length
-            && (received > length || (shape.place.ends() && received != length))
-        {
-            return Err(format!("{received} bytes of the message are there, its RETH announces {length}"));
-        }
-        self.now.open = (!shape.place.ends()).then_some(open);
-        if shape.place.ends() {
-            self.deliver(Delivered {
-                first_psn: open.first_psn,
-                operation: open.operation,
-                bytes: received,
-                address: open.address,
-                immediate: frame.extensions.immediate.map(|immediate| u32::from_be_bytes(immediate.0)),
-            });
-        }
         Ok(())
     }
 
@@ -389,17 +316,6 @@ impl Responder {
     }
 }
 
-/// The packet sequence numbers that a request takes: a READ as many as its answer has frames.
-pub(crate) fn numbers(request: &ParsedFrame<'_>, path_mtu: usize) -> u32 {
-    let operation = request.bth.opcode().map(|opcode| opcode.shape().operation);
-    match request.extensions.reth {
-        Some(reth) if operation == Some(Operation::Read) => {
-            reth.length.div_ceil(u32::try_from(path_mtu).unwrap()).max(1)
-        }
-        _ => 1,
-    }
-}
-
 fn messages(frame: &ParsedFrame<'_>) -> u32 {
     frame.extensions.aeth.map_or(0, |aeth| aeth.message_sequence.value())
 }
@@ -413,9 +329,4 @@ fn same_messages(said: u32, right: u32) -> Result<(), String> {
 
 fn before(psn: Psn) -> Psn {
     psn + Psn::LAST.value()
-}
-
-/// Byte `place` of a message, by the documented formula.
-fn pattern(place: u64) -> u8 {
-    u8::try_from((167 * (place % 256) + 13) % 256).unwrap()
 }
