@@ -15,8 +15,8 @@ use traces::id::NicId;
 use traces::manifest::Nic;
 use traces::pcap::PcapReader;
 use traces::unit::Nanos;
-use traces::wire::opcode::Role;
-use traces::wire::{Mac, Parsed, ParsedFrame};
+use traces::wire::opcode::{Operation, Role};
+use traces::wire::{Mac, Opcode, Parsed, ParsedFrame, Psn, Syndrome};
 
 use super::judge::{Judge, Known};
 use super::message::Delivered;
@@ -108,20 +108,25 @@ fn accepted(trace: &Trace, loss: bool) {
     let manifest = trace.folder.manifest();
     let mut bytes = 0;
     for ((pair, delivered), messages) in manifest.queue_pairs.iter().zip(&delivered).zip(trace.messages()) {
-        let data = delivered.iter().filter(|delivered| !is_control(delivered));
         let told = |message: &Message| Delivered {
-            first_psn: traces::wire::Psn::new(message.first_psn).unwrap(),
-            operation: traces::wire::opcode::Operation::Write,
+            first_psn: Psn::new(message.first_psn).unwrap(),
+            operation: Operation::Write,
             bytes: message.bytes.0,
             address: Some(message.address),
             immediate: message.immediate,
         };
         let right: Vec<_> = messages.iter().map(told).collect();
-        let data: Vec<_> = data.cloned().collect();
-        assert_eq!(data, right, "{} to {}", pair.id, pair.peer);
-        bytes += data.iter().map(|delivered| delivered.bytes).sum::<u64>();
+        if pair.sends_data {
+            assert_eq!(joined(delivered), right, "{} to {}", pair.id, pair.peer);
+        } else {
+            // A clear-to-send write is 64 bytes for the one request that it grants.
+            let control = |write: &Delivered| (write.bytes, write.immediate) == (64, None);
+            assert!(delivered.iter().all(control) && right.is_empty(), "{} to {}", pair.id, pair.peer);
+        }
+        bytes += right.iter().map(|delivered| delivered.bytes).sum::<u64>();
     }
-    assert_eq!(bytes, manifest.totals.payload_bytes);
+    let sent_once = |nic: &Nic| nic.payload_bytes_sent - nic.payload_bytes_repeated;
+    assert_eq!(bytes, manifest.nics.iter().map(sent_once).sum::<u64>());
     assert!(bytes > 0, "a trace without a message shows nothing");
     for Nic { id, mac, frames_sent, frames_received, .. } in &manifest.nics {
         let mac: Mac = mac.parse().unwrap();
@@ -135,9 +140,22 @@ fn accepted(trace: &Trace, loss: bool) {
     }
 }
 
-/// A clear-to-send write: one frame without immediate value, 64 bytes for each request that it grants.
-fn is_control(delivered: &Delivered) -> bool {
-    delivered.immediate.is_none() && delivered.bytes > 0 && delivered.bytes.is_multiple_of(64)
+/// Messages as the application knows them: under adaptive routing a WRITE and the empty WRITE with immediate that closes it.
+fn joined(delivered: &[Delivered]) -> Vec<Delivered> {
+    let mut open: Option<Delivered> = None;
+    let mut messages = Vec::new();
+    for message in delivered {
+        match open.take() {
+            Some(data) => {
+                assert_eq!((message.bytes, message.immediate.is_some()), (0, true), "{data:?} is not closed");
+                messages.push(Delivered { immediate: message.immediate, ..data });
+            }
+            None if message.immediate.is_none() => open = Some(message.clone()),
+            None => messages.push(message.clone()),
+        }
+    }
+    assert_eq!(open, None, "it is not closed");
+    messages
 }
 
 /// A plan that a test may vary.
@@ -155,6 +173,20 @@ struct Draft {
     v6: bool,
     vlan: bool,
     quantum: u32,
+    habits: Habits,
+    /// Entries of `[[fabric.impairments]]`, without the heading.
+    trouble: Vec<String>,
+}
+
+/// How messages go.
+#[derive(Clone, Debug)]
+struct Habits {
+    profile: &'static str,
+    queue_pairs: u32,
+    split: bool,
+    adaptive: bool,
+    cts: bool,
+    coalesced: bool,
 }
 
 impl Draft {
@@ -164,12 +196,16 @@ impl Draft {
 
     fn text(&self) -> String {
         let Self { hosts, gpus, tensor, pipeline, layers, hidden, path_mtu, channels, quantum, .. } = *self;
+        let Habits { profile, queue_pairs, split, adaptive, cts, coalesced } = self.habits;
+        let acks = if coalesced { "coalesced" } else { "each" };
         let data = self.data();
         let mut text = format!(
             "version = 1\nname = \"drawn\"\nseed = 3\n[model]\nfamily = \"gpt\"\nlayers = {}\nhidden = {hidden}\nheads = 2\nvocab = 300\n\
              [training]\nsequence_length = 16\nmicro_batch = 1\nglobal_batch = {}\n\
              [parallelism]\ntensor = {tensor}\npipeline = {pipeline}\ndata = {data}\nbuckets = \"32KiB\"\n\
-             [collectives]\nchannels = {channels}\n[transport]\npath_mtu = {path_mtu}\n[fabric]\nquantum = {quantum}\n\
+             [collectives]\nchannels = {channels}\nqueue_pairs = {queue_pairs}\nsplit = {split}\n\
+             [transport]\npath_mtu = {path_mtu}\nnic_profile = \"{profile}\"\nadaptive_routing = {adaptive}\ncts = {cts}\n\
+             acks = \"{acks}\"\ntimeout = 8\n[fabric]\nquantum = {quantum}\n\
              [cluster]\nhosts = {hosts}\ngpus_per_host = {gpus}\nlink = \"25Gbit\"\n",
             layers * pipeline,
             data * self.microbatches,
@@ -180,6 +216,9 @@ impl Draft {
         if self.vlan {
             writeln!(text, "vlan = {}", 100 + hosts).unwrap();
         }
+        for entry in &self.trouble {
+            writeln!(text, "[[fabric.impairments]]\n{entry}").unwrap();
+        }
         text
     }
 }
@@ -188,31 +227,66 @@ fn drafts() -> impl Strategy<Value = Draft> {
     let shape = (2..=4_u32, 1..=2_u32, any::<prop::sample::Index>(), any::<prop::sample::Index>());
     let frames = (prop::sample::select(vec![256, 512, 1024, 2048, 4096_u32]), 1..=4_u32, 1..=16_u32);
     let sizes = (1..=2_u32, prop::sample::select(vec![16, 32, 48_u32]), 1..=3_u32);
-    (shape, frames, sizes, any::<bool>(), any::<bool>()).prop_map(|(shape, frames, sizes, v6, vlan)| {
-        let (hosts, gpus, tensor, pipeline) = shape;
-        let ranks = hosts * gpus;
-        let divisors = |of: u32| (1..=of).filter(|degree| of.is_multiple_of(*degree)).collect::<Vec<_>>();
-        // Two heads and a hidden size of 16 are cut into two at the most.
-        let tensors: Vec<_> = divisors(ranks).into_iter().filter(|&tensor| tensor <= 2).collect();
-        let tensor = *tensor.get(&tensors);
-        let pipeline = *pipeline.get(&divisors(ranks / tensor));
-        let (path_mtu, channels, quantum) = frames;
-        let (layers, hidden, microbatches) = sizes;
-        Draft {
-            hosts,
-            gpus,
-            tensor,
-            pipeline,
-            layers,
-            hidden,
-            microbatches,
-            path_mtu,
-            channels,
-            v6,
-            vlan,
-            quantum,
-        }
-    })
+    (shape, frames, sizes, any::<[bool; 2]>(), habits()).prop_map(
+        |(shape, frames, sizes, [v6, vlan], habits)| {
+            let (hosts, gpus, tensor, pipeline) = shape;
+            let ranks = hosts * gpus;
+            let divisors = |of: u32| (1..=of).filter(|degree| of.is_multiple_of(*degree)).collect::<Vec<_>>();
+            // Two heads and a hidden size of 16 are cut into two at the most.
+            let tensors: Vec<_> = divisors(ranks).into_iter().filter(|&tensor| tensor <= 2).collect();
+            let tensor = *tensor.get(&tensors);
+            let pipeline = *pipeline.get(&divisors(ranks / tensor));
+            let (path_mtu, channels, quantum) = frames;
+            let (layers, hidden, microbatches) = sizes;
+            Draft {
+                hosts,
+                gpus,
+                tensor,
+                pipeline,
+                layers,
+                hidden,
+                microbatches,
+                path_mtu,
+                channels,
+                v6,
+                vlan,
+                quantum,
+                habits,
+                trouble: Vec::new(),
+            }
+        },
+    )
+}
+
+prop_compose! {
+    fn habits()(
+        profile in prop::sample::select(vec!["mlx5-nccl", "mlx5-cm", "hns", "rxe"]),
+        queue_pairs in 1..=3_u32, [split, adaptive, cts, coalesced] in any::<[bool; 4]>(),
+    ) -> Habits {
+        Habits { profile, queue_pairs, split, adaptive, cts, coalesced }
+    }
+}
+
+/// Trouble of each kind, mild enough that no queue pair gives up.
+fn trouble() -> impl Strategy<Value = String> {
+    let frames = prop::sample::select(vec!["data", "ack", "cts", "cnp", "all"]);
+    prop_oneof![
+        (1..=30_u32, frames.clone())
+            .prop_map(|(rate, frames)| format!("kind = \"loss\"\nrate = 0.{rate:03}\nframes = \"{frames}\"")),
+        (1..=5_u32, 2..=12_u32).prop_map(|(start, frames)| format!(
+            "kind = \"loss\"\nburst = {{ start = 0.{start:03}, frames = {frames} }}"
+        )),
+        (0..4_u32, 1..=6_u32, 1..=3_u32, 1..=3_u32).prop_map(|(message, frame, count, times)| format!(
+            "kind = \"loss\"\nmessage = {message}\nframe = {frame}\ncount = {count}\ntimes = {times}"
+        )),
+        (1..=200_u32).prop_map(|rate| format!("kind = \"ce\"\nrate = 0.{rate:03}")),
+        (1..=50_u32, 1..=60_u32, frames).prop_map(|(rate, delay, frames)| format!(
+            "kind = \"delay\"\nrate = 0.{rate:03}\ndelay = \"{delay}us\"\nframes = \"{frames}\""
+        )),
+        (1..=100_u32).prop_map(|rate| format!("kind = \"rnr\"\nrate = 0.{rate:03}")),
+        (0..4_u32, 1..=3_u32)
+            .prop_map(|(message, times)| format!("kind = \"rnr\"\nmessage = {message}\ntimes = {times}")),
+    ]
 }
 
 const SMALL: Draft = Draft {
@@ -228,15 +302,68 @@ const SMALL: Draft = Draft {
     v6: false,
     vlan: false,
     quantum: 16,
+    habits: Habits {
+        profile: "mlx5-nccl",
+        queue_pairs: 1,
+        split: false,
+        adaptive: false,
+        cts: true,
+        coalesced: false,
+    },
+    trouble: Vec::new(),
 };
 
 proptest! {
-    #![proptest_config(Config { cases: CASES, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: cases(), failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn every_byte_of_a_drawn_plan_is_delivered_once_in_order_and_each_answer_may_be_given(draft in drafts()) {
         accepted(&Trace::of(&draft.text()), false);
     }
+
+    #[test]
+    fn so_it_is_when_the_network_loses_marks_and_delays_and_receivers_are_not_ready(
+        draft in drafts(), trouble in prop::collection::vec(trouble(), 1..4),
+    ) {
+        accepted(&Trace::of(&Draft { trouble, ..draft }.text()), true);
+    }
+}
+
+/// What happened in a small trace with this trouble, which the judge accepts: frames lost, and answers of a kind.
+fn troubled(trouble: &str) -> (usize, Vec<Syndrome>, usize) {
+    let trace = Trace::of(&Draft { trouble: vec![trouble.to_owned()], ..SMALL }.text());
+    accepted(&trace, true);
+    let manifest = trace.folder.manifest();
+    let sums = |of: fn(&Nic) -> u64| usize::try_from(manifest.nics.iter().map(of).sum::<u64>()).unwrap();
+    let lost = sums(|nic| nic.frames_sent) - sums(|nic| nic.frames_received);
+    let (mut naks, mut notifications) = (Vec::new(), 0);
+    for Captured { nic, bytes, .. } in &trace.frames {
+        let Ok(Parsed::Roce(frame)) = ParsedFrame::parse(bytes, bytes.len()) else { panic!("no frame") };
+        let mac: Mac = manifest.nics[nic.index()].mac.parse().unwrap();
+        if frame.link.source != mac {
+            continue;
+        }
+        naks.extend(frame.extensions.aeth.map(|aeth| aeth.syndrome()).filter(|syndrome| !syndrome.is_ack()));
+        notifications += usize::from(frame.bth.opcode() == Some(Opcode::CongestionNotification));
+    }
+    (lost, naks, notifications)
+}
+
+#[test]
+fn trouble_has_its_consequences_and_no_others() {
+    let message = "message = 0\nframe = 7";
+    // Both queue pairs that send data lose the frame; each receiver asks for it once.
+    let (lost, naks, _) = troubled(&format!("kind = \"loss\"\n{message}"));
+    assert_eq!((lost, naks), (2, vec![Syndrome::SequenceError; 2]));
+    // The frame that is sent again is lost as well: what follows it is dropped, and a time-out brings it back.
+    let (lost, naks, _) = troubled(&format!("kind = \"loss\"\n{message}\ntimes = 2"));
+    assert_eq!((lost, naks), (4, vec![Syndrome::SequenceError; 2]));
+    let (lost, naks, _) = troubled("kind = \"rnr\"\nmessage = 0\ntimes = 3");
+    assert_eq!((lost, naks), (0, vec![Syndrome::ReceiverNotReady(12); 6]));
+    let (lost, naks, notifications) = troubled(&format!("kind = \"ce\"\n{message}"));
+    assert_eq!((lost, naks, notifications), (0, Vec::new(), 2));
+    let (lost, naks, _) = troubled(&format!("kind = \"delay\"\ndelay = \"40us\"\n{message}"));
+    assert_eq!((lost, naks), (0, Vec::new()));
 }
 
 /// Harms a small trace, and gives what the judge says then.
@@ -304,11 +431,13 @@ fn a_frame_that_arrives_before_it_is_sent_is_noticed() {
 #[test]
 fn a_byte_that_changes_on_the_way_is_noticed() {
     let said = harmed(|trace| {
-        let place = trace.find(1, false, Role::Request, 1);
+        let place = trace.find(1, false, Role::Request, 20);
         *trace.frames[place].bytes.iter_mut().rev().nth(10).unwrap() ^= 0x10;
     });
     assert!(said.contains("of the message is"), "{said}");
 }
 
-/// Each case writes a trace; a few are enough, as each holds some thousand frames.
-const CASES: u32 = 12;
+/// Each case writes a trace, so a few are drawn; `PROPTEST_CASES` draws more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(12, |cases| cases.parse().unwrap())
+}
