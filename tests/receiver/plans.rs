@@ -205,7 +205,7 @@ impl Draft {
              [parallelism]\ntensor = {tensor}\npipeline = {pipeline}\ndata = {data}\nbuckets = \"32KiB\"\n\
              [collectives]\nchannels = {channels}\nqueue_pairs = {queue_pairs}\nsplit = {split}\n\
              [transport]\npath_mtu = {path_mtu}\nnic_profile = \"{profile}\"\nadaptive_routing = {adaptive}\ncts = {cts}\n\
-             acks = \"{acks}\"\ntimeout = 8\n[fabric]\nquantum = {quantum}\n\
+             acks = \"{acks}\"\ntimeout = 8\necn = 2\n[fabric]\nquantum = {quantum}\n\
              [cluster]\nhosts = {hosts}\ngpus_per_host = {gpus}\nlink = \"25Gbit\"\n",
             layers * pipeline,
             data * self.microbatches,
