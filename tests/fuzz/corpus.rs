@@ -1,5 +1,6 @@
 //! What is right: examples made by our own writers, from which inputs are drawn.
 
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -8,7 +9,9 @@ use generator::plan::Plan;
 use generator::trace::{self, Options};
 use traces::folder::TraceFolder;
 use traces::id::{HostId, NicId};
-use traces::pcap::{CaptureReader, PcapWriter};
+use traces::pcap::packing::Packer;
+use traces::pcap::write::{Label, PcapNgWriter, Section};
+use traces::pcap::{CaptureReader, Direction, Interface, Packing, PcapWriter};
 use traces::unit::Nanos;
 use traces::wire::management::{Endpoint, IpHeader, Mad, ReadyToUse, Reply, Request, ServiceId};
 use traces::wire::{Bth, Ecn, Extensions, Frame, Ip, Link, Mac, Network, Opcode, PathMtu, Psn, Qpn, Vlan};
@@ -65,6 +68,52 @@ impl Material {
             writer.frame(Nanos(at * 1_000), frame, frame.len()).unwrap();
         }
         writer.finish().unwrap().0
+    }
+
+    /// The captures as pcapng: of a named interface, with notes, directions, and names of addresses.
+    pub(crate) fn sections(&self) -> Vec<Vec<u8>> {
+        let interface = Interface {
+            name: Some("host0-nic0".to_owned()),
+            description: Some("port 0".to_owned()),
+            mac: Some(Mac([2, 0, 198, 18, 0, 1])),
+            addresses: vec![([198, 18, 0, 1].into(), 15)],
+            bits_per_second: Some(400_000_000_000),
+            link_type: 1,
+        };
+        let section = Section {
+            program: "tokenwire".to_owned(),
+            comment: Some("two replicas".to_owned()),
+            interfaces: vec![interface.clone(), Interface { name: None, ..interface }],
+            names: vec![([198, 18, 0, 2].into(), "host1-nic0".to_owned())],
+        };
+        let written = |capture: &Vec<u8>| {
+            let mut reader = CaptureReader::new(capture.as_slice()).unwrap();
+            let mut writer = PcapNgWriter::new(Vec::new(), &section).unwrap();
+            while let Some(record) = reader.next_record().unwrap() {
+                let label = Label {
+                    interface: usize::from(record.number % 2 == 0),
+                    direction: (record.number % 3 == 0).then_some(Direction::Inbound),
+                    comment: (record.number % 4 == 0).then_some("step 0, layer 1, dp_gradients"),
+                };
+                let length = usize::try_from(record.original_length).unwrap();
+                writer.frame(&label, record.time, record.bytes, length).unwrap();
+            }
+            writer.finish().unwrap().0
+        };
+        self.captures.iter().map(written).collect()
+    }
+
+    /// Captures of both kinds, compressed in each way.
+    pub(crate) fn packed(&self) -> Vec<Vec<u8>> {
+        let captures = self.captures.iter().cloned().chain(self.sections());
+        let packed = |capture: Vec<u8>| {
+            [Packing::Gzip, Packing::Zstd].map(|packing| {
+                let mut packer = Packer::new(Vec::new(), packing).unwrap();
+                packer.write_all(&capture).unwrap();
+                packer.finish().unwrap()
+            })
+        };
+        captures.flat_map(packed).collect()
     }
 }
 

@@ -71,6 +71,26 @@ pub(crate) const TARGETS: &[Target] = &[
         per_byte: 32,
     },
     Target {
+        name: "pcapng",
+        kind: Kind::Binary,
+        examples: Material::sections,
+        seams: block_seams,
+        read: |bytes, _| read_pcap(bytes),
+        // As above.
+        fixed: (1 << 20) + (256 << 10),
+        per_byte: 32,
+    },
+    Target {
+        name: "packed",
+        kind: Kind::Binary,
+        examples: Material::packed,
+        seams: |bytes| (0..bytes.len().min(24)).collect(),
+        read: |bytes, _| read_pcap(bytes),
+        // Of what comes out of a small file the window is kept, and 8 MiB of names at most.
+        fixed: (10 << 20) + (256 << 10),
+        per_byte: 32,
+    },
+    Target {
         name: "critic",
         kind: Kind::Binary,
         examples: captures,
@@ -249,6 +269,22 @@ fn record_seams(bytes: &[u8]) -> Vec<usize> {
         }
     }
     seams.sort_unstable();
+    seams
+}
+
+/// Each block with its lengths, and words within it: fields, lengths of options.
+fn block_seams(bytes: &[u8]) -> Vec<usize> {
+    let mut seams = vec![0];
+    let mut at = 0;
+    while let Some(length) = bytes.get(at + 4..).and_then(|rest| rest.first_chunk()) {
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap();
+        seams.extend((0..length.min(64)).step_by(4).map(|word| at + word));
+        if length < 12 || seams.len() > 4_000 {
+            break;
+        }
+        at = at.saturating_add(length);
+        seams.push(at - 4);
+    }
     seams
 }
 

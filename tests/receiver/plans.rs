@@ -9,11 +9,11 @@ use generator::plan::Plan;
 use generator::trace::{self, Options};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use traces::folder::{Existing, TraceFolder};
+use traces::folder::TraceFolder;
 use traces::graph::{Message, Work};
 use traces::id::NicId;
 use traces::manifest::Nic;
-use traces::pcap::PcapReader;
+use traces::pcap::CaptureReader;
 use traces::unit::Nanos;
 use traces::wire::opcode::{Operation, Role};
 use traces::wire::{Mac, Opcode, Parsed, ParsedFrame, Psn, Syndrome};
@@ -41,14 +41,14 @@ impl Trace {
         let plan =
             Plan::read("plan", plan, |_| Ok(String::new())).unwrap_or_else(|error| panic!("{error:?}"));
         let place = tempfile::tempdir().unwrap();
-        let options = Options { nics: None, steps: None, threads: 1, snap: None, existing: Existing::Keep };
+        let options = Options::default();
         let folder =
             trace::generate(&plan, &options, &place.path().join("t"), &|_| ControlFlow::Continue(()));
         let folder = TraceFolder::open(folder.unwrap()).unwrap();
         let mut frames = Vec::new();
         for nic in &folder.manifest().nics {
             for path in folder.captures(nic.id).unwrap() {
-                let mut reader = PcapReader::new(File::open(path).unwrap()).unwrap();
+                let mut reader = CaptureReader::new(File::open(path).unwrap()).unwrap();
                 while let Some(record) = reader.next_record().unwrap() {
                     frames.push(Captured { nic: nic.id, time: record.time, bytes: record.bytes.to_vec() });
                 }

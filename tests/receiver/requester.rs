@@ -88,7 +88,8 @@ impl Requester {
             let early = || format!("{} ns too early after an RNR NAK", asked.from.0 - time.0);
             return if time < asked.from { Err(early()) } else { Ok(()) };
         }
-        if psn == self.next {
+        // What was acknowledged in the meantime need not be sent again.
+        if psn == self.next || (psn == self.oldest && psn.is_after(self.next)) {
             return Ok(());
         }
         if psn == self.oldest && psn.is_before(self.next) {

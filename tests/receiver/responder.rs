@@ -21,7 +21,7 @@ pub(crate) struct Responder {
     /// READs and atomics that are not answered whole.
     owed: VecDeque<Owed>,
     gap: Gap,
-    /// Requests that came again since the last answer; whether one of them asked for an acknowledgement.
+    /// Requests that came again and have no answer of their own; whether one asked for one since the last answer.
     again: u64,
     again_asked: bool,
     /// Whether a mark of congestion has come since the last notification.
@@ -225,7 +225,8 @@ impl Responder {
             if self.again == 0 {
                 return Err("it was answered before, and nothing came again".to_owned());
             }
-            (self.again, self.again_asked) = (0, false);
+            // Each request that came again may have an answer of its own.
+            (self.again, self.again_asked) = (self.again - 1, false);
             return same_messages(said, ended);
         }
         if let Some(result) = self.owed.iter().find(|result| !result.next.is_after(psn)) {
@@ -243,7 +244,7 @@ impl Responder {
         let right = self.taken[place].after.messages;
         self.taken.drain(..=place);
         self.answered = (psn, right);
-        (self.again, self.again_asked) = (0, false);
+        self.again_asked = false;
         same_messages(said, right)
     }
 
@@ -310,7 +311,7 @@ impl Responder {
                 self.answered = (last, right);
             }
             self.taken.retain(|taken| taken.psn.is_after(last));
-            (self.again, self.again_asked) = (0, false);
+            self.again_asked = false;
         }
         frame.extensions.aeth.map_or(Ok(()), |_| same_messages(messages(frame), right))
     }
