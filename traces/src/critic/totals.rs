@@ -34,7 +34,9 @@ impl Totals {
 }
 
 fn request_payload(frame: &ParsedFrame<'_>) -> u64 {
-    let role = frame.bth.opcode().map(|opcode: Opcode| opcode.shape().role);
+    // Management datagrams are requests of no connection.
+    let opcode = frame.bth.opcode().filter(|opcode| opcode.is_reliable_connection());
+    let role = opcode.map(|opcode: Opcode| opcode.shape().role);
     let counts = role == Some(Role::Request) && !is_clearance(frame);
     if counts { u64::try_from(frame.payload_length).unwrap_or(u64::MAX) } else { 0 }
 }
