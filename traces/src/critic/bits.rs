@@ -1,10 +1,11 @@
 //! Checks of a frame by itself: what can be read, ICRC, checksums, ports, lengths, constants.
 
 use super::check::Tally;
+use super::flow::state_of;
 use super::sight::{Content, Look, Rule, Sight, family};
 use crate::wire::segment::{ETHERNET_MINIMUM, pad};
-use crate::wire::source_port::{LOWEST, ROCE};
-use crate::wire::{Bth, Ecn, Ip, NotRoce, Opcode, ParsedFrame};
+use crate::wire::source_port::{self, LOWEST, ROCE};
+use crate::wire::{Bth, Ecn, Ip, NotRoce, Opcode, ParsedFrame, Qpn};
 
 family! {
     "bits and layers":
@@ -84,9 +85,22 @@ impl Rule for Ipv4Checksum {
 }
 
 /// All goes to 4791, answers too, and comes from the range of ephemeral ports. Congestion notifications of
-/// ConnectX come from port 0.
+/// ConnectX come from port 0, and what HNS sends from the low byte of its own queue pair's number.
 #[derive(Default)]
-struct Ports;
+struct Ports(Vec<Low>);
+
+/// A flow from low ports.
+#[derive(Default)]
+struct Low {
+    destination: Option<Qpn>,
+    /// The flow in the other direction, which goes to the own queue pair.
+    peer: Option<usize>,
+    port: u16,
+    /// Frames from before that was known, and the first of them.
+    waiting: u64,
+    file: usize,
+    frame: u64,
+}
 
 impl Rule for Ports {
     const LOOK: Look = Look::Constant;
@@ -97,21 +111,53 @@ impl Rule for Ports {
 
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
         match &sight.content {
-            Content::Roce(frame, _) => {
+            Content::Roce(frame, placed) => {
                 let notification = frame.bth.opcode() == Some(Opcode::CongestionNotification);
                 let port = frame.udp.source;
-                let wrong = port < LOWEST && !(notification && port == 0);
-                sight.judge(tally, wrong.then(|| format!("source port {port}, should be {LOWEST} or above")));
+                if port >= LOWEST || (notification && port == 0) {
+                    tally.examine();
+                    return;
+                }
+                let low = state_of(&mut self.0, placed.flow);
+                low.destination = Some(frame.bth.destination);
+                low.peer = placed.peer;
+                let own = placed.peer.and_then(|peer| self.0.get(peer)?.destination);
+                if own.is_some() || notification || port > 0xff {
+                    let right = own.is_some_and(|own| source_port::low_byte(own) == port);
+                    sight.expect(tally, right, || wrong_port(port));
+                    return;
+                }
+                let low = state_of(&mut self.0, placed.flow);
+                if low.waiting == 0 {
+                    (low.port, low.file, low.frame) = (port, sight.file, sight.number);
+                }
+                low.waiting += 1;
+                tally.examine();
             }
             Content::Other(NotRoce::Port { source: ROCE, destination }) => {
-                sight.judge(
-                    tally,
-                    Some(format!("goes from port {ROCE} to {destination}; answers go to {ROCE} too")),
-                );
+                sight.expect(tally, false, || {
+                    format!("goes from port {ROCE} to {destination}; answers go to {ROCE} too")
+                });
             }
             Content::Other(_) | Content::Broken(_) => {}
         }
     }
+
+    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+        for low in self.0.iter().filter(|low| low.waiting > 0) {
+            let own = low.peer.and_then(|peer| self.0.get(peer)?.destination);
+            if own.is_none_or(|own| source_port::low_byte(own) != low.port) {
+                tally.violate(names.get(low.file).map_or("", String::as_str), low.frame, || {
+                    wrong_port(low.port)
+                });
+                tally.violate_many(low.waiting - 1);
+            }
+        }
+    }
+}
+
+fn wrong_port(port: u16) -> String {
+    format!("source port {port}, should be {LOWEST} or above")
 }
 
 /// The lengths of IP, UDP and the frame agree.

@@ -153,14 +153,20 @@ impl Flows {
             }
         };
         if self.states[flow].source_port == 0 {
+            // ConnectX notifies from port 0.
             self.states[flow].source_port = frame.udp.source;
         }
         let part = match frame.bth.opcode() {
             Some(opcode) if opcode.is_reliable_connection() => match opcode.shape().role {
                 Role::Request => Part::Request(opcode, self.step(flow, opcode, frame.bth.psn)),
-                Role::Response => Part::Answer(opcode, self.peer(flow)),
+                Role::Response => Part::Answer(opcode, self.peer(flow, false)),
                 Role::Notification => Part::Other,
             },
+            Some(Opcode::CongestionNotification) => {
+                // It comes where answers come, perhaps before the first of them.
+                self.peer(flow, true);
+                Part::Other
+            }
             _ => Part::Other,
         };
         let State { host, peer, .. } = self.states[flow];
@@ -230,21 +236,22 @@ impl Flows {
 
     /// The flow of requests that the answers of `flow` are about; remembered at both once it is found.
     #[inline]
-    fn peer(&mut self, flow: usize) -> Option<usize> {
+    fn peer(&mut self, flow: usize, sure: bool) -> Option<usize> {
         let state = &self.states[flow];
         match state.peer {
-            None if state.looked < self.requesters => self.look_for_peer(flow),
+            None if state.looked < self.requesters => self.look_for_peer(flow, sure),
             peer => peer,
         }
     }
 
     #[cold]
-    fn look_for_peer(&mut self, flow: usize) -> Option<usize> {
-        let peer = self.find_peer(self.states[flow].key, flow);
-        if let Some(peer) = peer {
+    fn look_for_peer(&mut self, flow: usize, sure: bool) -> Option<usize> {
+        let peer = self.find_peer(self.states[flow].key, flow, sure);
+        if let Some(peer) = peer.filter(|_| !self.states[flow].key.queue_pair.is_management()) {
             self.states[peer].peer.get_or_insert(flow);
         }
-        let requesters = self.requesters;
+        // What may guess has more to find.
+        let requesters = if sure { 0 } else { self.requesters };
         let state = &mut self.states[flow];
         (state.peer, state.looked) = (peer, requesters);
         peer
@@ -252,8 +259,8 @@ impl Flows {
 
     /// In this order: as the caller knows it; the one whose number makes, with this one's, the source ports of
     /// both by the rule of mlx5 or that of rxe; the only one with this source port; the only one between the two
-    /// hosts.
-    fn find_peer(&self, key: Key, flow: usize) -> Option<usize> {
+    /// hosts. The last two are guesses, which the queue pair of a notification is not good enough for.
+    fn find_peer(&self, key: Key, flow: usize, sure: bool) -> Option<usize> {
         let source_port = self.states[flow].source_port;
         let (from, to) = (key.destination, key.source);
         let first = Key { port: key.port, source: from, destination: to, queue_pair: Qpn::new(0)? };
@@ -270,19 +277,18 @@ impl Flows {
         if let Some(ends) = self.known.get(&(key.destination, key.queue_pair)) {
             return only(candidates().filter(|&(queue_pair, _, _)| ends.contains(&(to, queue_pair))));
         }
-        only(
-            same_port().filter(|&(queue_pair, _, _)| {
-                source_port::product(queue_pair, key.queue_pair) == source_port
-            }),
-        )
-        .or_else(|| {
-            only(candidates().filter(|&(queue_pair, _, state)| {
-                source_port::own(queue_pair) == source_port
-                    && source_port::own(key.queue_pair) == state.source_port
-            }))
-        })
-        .or_else(|| only(same_port()))
-        .or_else(|| only(candidates()))
+        let product = |&(queue_pair, _, state): &(Qpn, usize, &State)| {
+            let right = source_port::product(queue_pair, key.queue_pair);
+            state.source_port == right && (source_port == right || sure)
+        };
+        let own = |&(queue_pair, _, state): &(Qpn, usize, &State)| {
+            source_port::own(queue_pair) == source_port
+                && source_port::own(key.queue_pair) == state.source_port
+        };
+        let guess = || only(same_port()).or_else(|| only(candidates()));
+        only(candidates().filter(product))
+            .or_else(|| only(candidates().filter(own)))
+            .or_else(|| if sure { None } else { guess() })
     }
 }
 

@@ -36,6 +36,14 @@ pub const fn own(local: Qpn) -> u16 {
     low_14(local.value().wrapping_mul(0x61c8_8647) >> 18) | LOWEST
 }
 
+/// The rule of an older driver of HNS: the low byte of the own queue pair number. What it sends, Wireshark takes for
+/// whatever has that port.
+#[must_use]
+pub const fn low_byte(local: Qpn) -> u16 {
+    let [_, _, low] = local.to_bytes();
+    u16::from_be_bytes([0, low])
+}
+
 /// The lowest source port of RoCEv2 data.
 pub const LOWEST: u16 = 0xc000;
 
