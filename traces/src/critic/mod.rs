@@ -19,18 +19,32 @@ mod sequence;
 mod answers;
 mod identity;
 mod timing;
+mod layer;
+mod asking;
+mod recovery;
+mod congestion;
+mod read;
+mod memory;
+mod management;
+mod conversation;
+mod payload;
+mod place;
+mod pause;
+mod dependency;
 
 use std::io::Read;
 use std::net::IpAddr;
 
 pub use check::{Check, Example, Verdict, passed};
+pub use dependency::Departures;
 pub use flow::Connection;
 pub use nic::HostProfile;
+pub use payload::Content as Payloads;
 pub use totals::{Sums, Totals};
 
 use crate::pcap::{CaptureReader, PcapError};
 use crate::unit::{BitRate, Nanos};
-use crate::wire::{Mac, Parsed, ParsedFrame};
+use crate::wire::{Mac, Parsed, ParsedFrame, Qpn};
 use flow::Flows;
 use nic::Nics;
 use repeat::{Header, Repeats, Seen, is_plain};
@@ -83,6 +97,18 @@ families! {
     answers,
     identity,
     timing,
+    layer,
+    asking,
+    recovery,
+    congestion,
+    read,
+    memory,
+    management,
+    conversation,
+    payload,
+    place,
+    pause,
+    dependency,
 }
 
 /// Where a capture was taken, as far as it is known.
@@ -94,6 +120,8 @@ pub struct Vantage {
     pub addresses: Vec<IpAddr>,
     /// The port's line rate. Without it the spacing of frames is not examined.
     pub rate: Option<BitRate>,
+    /// What data frames carry, if whoever made the capture says so. Without it payloads are not examined.
+    pub content: Option<Payloads>,
 }
 
 struct Port {
@@ -119,6 +147,11 @@ impl Critic {
             repeats: Repeats::default(),
             rules: Rules::default(),
         }
+    }
+
+    /// Tells when the messages to a queue pair, by its address and number, may leave, as the graph of a trace has it.
+    pub fn expect(&mut self, to: (IpAddr, Qpn), departures: Departures) {
+        self.rules.dependency.expect(to, departures);
     }
 
     /// Says where frames were seen. The answer stands for the port in [`Self::file`].
@@ -165,6 +198,8 @@ impl Critic {
             rate: vantage.rate,
             source,
             sent,
+            vantage,
+            bytes,
             content,
         };
         match &sight.content {

@@ -3,6 +3,7 @@
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
 use super::sight::{Look, Rule, Sight, family};
+use crate::unit::Nanos;
 use crate::wire::opcode::{Operation, Place};
 use crate::wire::{Opcode, ParsedFrame, PathMtu, Psn};
 
@@ -15,8 +16,8 @@ family! {
 }
 
 /// Sequence numbers of requests are consecutive. A port that sends leaves no gap; one that receives may see
-/// one, if a negative acknowledgement names the missing number afterwards. Only such a one makes a sender go
-/// back.
+/// one, if a negative acknowledgement names the missing number afterwards. A sender goes back to what such a
+/// one asks for, or, when it has waited in vain, to the oldest that is not acknowledged.
 #[derive(Default)]
 struct Consecutive(Vec<Continuity>);
 
@@ -24,8 +25,15 @@ struct Consecutive(Vec<Continuity>);
 struct Continuity {
     /// The number that a negative acknowledgement asked for.
     asked: Option<Psn>,
+    /// The number that has to come before the receiver says anything more of what is missing.
+    waiting: Option<Psn>,
     /// A gap that none has named yet.
     gap: Option<Gap>,
+    /// The last number that was acknowledged.
+    acknowledged: Option<Psn>,
+    /// When the last request was seen, and the last answer.
+    request: Nanos,
+    answer: Nanos,
 }
 
 struct Gap {
@@ -41,9 +49,9 @@ impl Rule for Consecutive {
 
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
         let Some((frame, placed)) = sight.roce() else { return };
+        let psn = frame.bth.psn;
         match placed.part {
             Part::Request(_, step) => {
-                let psn = frame.bth.psn;
                 let state = state_of(&mut self.0, placed.flow);
                 let wrong = match step {
                     Step::First | Step::Next | Step::BehindRead => None,
@@ -51,24 +59,37 @@ impl Rule for Consecutive {
                         Some(format!("PSN {psn} leaves a gap, {expected} was expected"))
                     }
                     Step::Gap(expected) => {
-                        state.gap.get_or_insert(Gap { expected, file: sight.file, frame: sight.number });
+                        if state.waiting.is_none() {
+                            let gap = Gap { expected, file: sight.file, frame: sight.number };
+                            state.gap.get_or_insert(gap);
+                        }
                         None
                     }
-                    Step::Back(_) if state.asked == Some(psn) => None,
+                    Step::Back(_) if state.may_go_back(psn, sight) => None,
                     Step::Back(expected) => {
                         Some(format!("PSN {psn} again, {expected} was expected and nothing asked to go back"))
                     }
                 };
+                if let Step::Back(_) = step {
+                    state.asked = None;
+                    state.waiting.take_if(|waiting| !psn.is_after(*waiting));
+                }
+                state.request = sight.time;
                 sight.judge(tally, wrong);
             }
-            Part::Answer(_, Some(flow))
-                if frame.extensions.aeth.is_some_and(|aeth| !aeth.syndrome().is_ack()) =>
-            {
+            Part::Answer(_, Some(flow)) => {
                 let state = state_of(&mut self.0, flow);
-                state.asked = Some(frame.bth.psn);
-                state.gap.take_if(|gap| gap.expected == frame.bth.psn);
+                state.answer = sight.time;
+                if frame.extensions.aeth.is_none_or(|aeth| aeth.syndrome().is_ack()) {
+                    state.acknowledged = Some(psn);
+                } else {
+                    (state.asked, state.waiting) = (Some(psn), Some(psn));
+                    // Everything before it has come.
+                    state.acknowledged = Some(psn + (Psn::LAST.value()));
+                    state.gap.take_if(|gap| gap.expected == psn);
+                }
             }
-            Part::Answer(..) | Part::Other => {}
+            Part::Answer(_, None) | Part::Other => {}
         }
     }
 
@@ -84,6 +105,27 @@ impl Rule for Consecutive {
         }
     }
 }
+
+impl Continuity {
+    fn may_go_back(&self, psn: Psn, sight: &Sight<'_>) -> bool {
+        if self.asked == Some(psn) {
+            return true;
+        }
+        let since = |time: Nanos| sight.time.0.saturating_sub(time.0);
+        let waited = since(self.request) >= SHORTEST.0 || since(self.answer) >= UNANSWERED.0;
+        if sight.sent == Some(true) {
+            waited && self.acknowledged.is_none_or(|last| psn == last + 1)
+        } else {
+            // Acknowledgements get lost on their way, and so does the first of what is sent again.
+            waited || self.asked.is_some_and(|asked| psn.is_after(asked))
+        }
+    }
+}
+
+/// The shortest time-out that can be set for acknowledgements: 4.096 us x 2.
+const SHORTEST: Nanos = Nanos(8_192);
+/// A sender that has more to send does not stop before its time-out, which is not as short then.
+const UNANSWERED: Nanos = Nanos(500_000);
 
 /// A message is First, Middle.., Last of one kind, or Only; messages of a flow do not interleave.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! What a rule sees of a frame, and what a rule is.
 
+use super::Vantage;
 use super::check::{Check, Tally};
 use super::flow::Placed;
 use super::repeat::{Repeats, Seen};
@@ -27,6 +28,10 @@ pub(super) struct Sight<'a> {
     pub(super) source: Mac,
     /// Whether the capture's port sent it (or received it), if known.
     pub(super) sent: Option<bool>,
+    /// What is known of the capture's port.
+    pub(super) vantage: &'a Vantage,
+    /// What was captured of it.
+    pub(super) bytes: &'a [u8],
     /// What it is.
     pub(super) content: Content<'a>,
 }
