@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use traces::audit;
-use traces::critic::{Check, Connection, Critic, Vantage, Verdict, passed};
+use traces::critic::{Check, Connection, Critic, Payloads, Vantage, Verdict, passed};
 use traces::folder::TraceFolder;
 use traces::manifest::{Manifest, Nic, QueuePair};
 use traces::pcap::{CaptureReader, Interface};
@@ -64,15 +64,21 @@ pub(crate) fn examine(paths: &[PathBuf]) -> Result<Vec<Check>, Failure> {
     let folders = paths.iter().filter(|path| path.is_dir());
     let folders = folders.map(TraceFolder::open).collect::<Result<Vec<_>, _>>().map_err(Failure::wrong)?;
     let (mut captures, mut connections, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut departures = Vec::new();
     for folder in &folders {
         connections.extend(connections_of(folder.manifest())?);
         captures.extend(captures_of(folder)?);
         graphs.push(audit::graphs(folder).map_err(Failure::wrong)?);
+        graphs.extend(audit::operations(folder).map_err(Failure::wrong)?);
+        departures.extend(audit::departures(folder).map_err(Failure::wrong)?);
     }
     for path in paths.iter().filter(|path| !path.is_dir()) {
         captures.push(Capture { files: vec![path.clone()], vantage: Vantage::default(), nic: None });
     }
     let mut critic = Critic::new(&connections);
+    for (to, departures) in departures {
+        critic.expect(to, departures);
+    }
     let ports: Vec<_> = captures.iter().map(|capture| critic.port(capture.vantage.clone())).collect();
     let files = files(&captures, &ports);
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
@@ -156,6 +162,7 @@ fn port(critic: &mut Critic, owners: &[Owner<'_>], interface: &Interface) -> usi
                     mac: interface.mac,
                     addresses: interface.addresses.iter().map(|(address, _)| *address).collect(),
                     rate: interface.bits_per_second.and_then(BitRate::new),
+                    content: None,
                 })
             })
         }
@@ -221,6 +228,7 @@ fn captures_of(folder: &TraceFolder) -> Result<Vec<Capture<'_>>, Failure> {
             mac: Some(nic.mac.parse().map_err(|_| wrong("no right MAC address"))?),
             addresses: addresses(&nic.addresses).ok_or_else(|| wrong("no right address"))?,
             rate: BitRate::new(nic.link_bps),
+            content: Payloads::named(&folder.manifest().transport.payload),
         };
         let files = folder.captures(nic.id).map_err(Failure::wrong)?;
         captures.push(Capture { files, vantage, nic: Some(nic) });

@@ -3,11 +3,18 @@
 //! The critic ([`crate::critic`]) judges frames by the rules of RoCEv2, whoever made them; this judges a trace folder by its
 //! own words. Frames come in as captures have them, the rest is read from the folder.
 
-use crate::critic::{Check, Example, Totals};
+mod operation;
+
+use std::net::IpAddr;
+
+pub use operation::Operations;
+
+use crate::critic::{Check, Departures, Example, Totals};
 use crate::folder::{FolderError, TraceFolder};
 use crate::graph::Work;
 use crate::manifest::{Manifest, Nic};
-use crate::unit::Bytes;
+use crate::unit::{Bytes, Nanos};
+use crate::wire::{Psn, Qpn};
 
 /// Compares what was seen of a NIC's port with the manifest.
 pub fn captures(nic: &Nic, seen: &Totals, check: &mut Check) {
@@ -32,13 +39,7 @@ pub fn captures(nic: &Nic, seen: &Totals, check: &mut Check) {
 /// A check that examined nothing yet: captures against the manifest.
 #[must_use]
 pub fn captures_check() -> Check {
-    Check {
-        name: "manifest_captures".to_owned(),
-        family: FAMILY.to_owned(),
-        examined: 0,
-        violations: 0,
-        examples: Vec::new(),
-    }
+    check("manifest_captures")
 }
 
 /// Reads all graphs of a trace, and compares them with the manifest: the messages of each NIC carry its payload, each end
@@ -48,13 +49,7 @@ pub fn captures_check() -> Check {
 /// [`FolderError`] when a graph can not be read.
 pub fn graphs(folder: &TraceFolder) -> Result<Check, FolderError> {
     let manifest = folder.manifest();
-    let mut check = Check {
-        name: "manifest_graphs".to_owned(),
-        family: FAMILY.to_owned(),
-        examined: 0,
-        violations: 0,
-        examples: Vec::new(),
-    };
+    let mut check = check("manifest_graphs");
     let mut ends: Vec<Ends> = vec![Ends::default(); manifest.queue_pairs.len()];
     let whole = manifest.hosts.iter().all(|host| host.graph.is_some());
     for host in manifest.hosts.iter().filter(|host| host.graph.is_some()) {
@@ -101,6 +96,66 @@ pub fn graphs(folder: &TraceFolder) -> Result<Check, FolderError> {
     Ok(check)
 }
 
+/// Reads all graphs of a trace, and examines each operation as a whole: see [`Operations`].
+///
+/// # Errors
+/// [`FolderError`] when a graph can not be read.
+pub fn operations(folder: &TraceFolder) -> Result<Vec<Check>, FolderError> {
+    let manifest = folder.manifest();
+    let sizes = manifest.groups.iter().map(|group| u64::try_from(group.ranks.len()).unwrap_or(u64::MAX));
+    let mut operations = Operations::new(sizes.collect());
+    for host in manifest.hosts.iter().filter(|host| host.graph.is_some()) {
+        let file = host.graph.as_deref().unwrap_or_default();
+        let mut reader = folder.graph(host.id)?;
+        operations.host();
+        while let Some(node) = reader.node().map_err(|source| folder.damaged(file, source))? {
+            operations.node(file, &node);
+        }
+    }
+    Ok(operations.finish())
+}
+
+/// Reads all graphs of a trace, and says when the messages of each queue pair may leave: not before what they wait for has
+/// ended. Each queue pair by the address and number that its frames go to, for [`Critic::expect`].
+///
+/// [`Critic::expect`]: crate::critic::Critic::expect
+///
+/// # Errors
+/// [`FolderError`] when a graph can not be read.
+pub fn departures(folder: &TraceFolder) -> Result<Vec<((IpAddr, Qpn), Departures)>, FolderError> {
+    let manifest = folder.manifest();
+    let mut pairs: Vec<Vec<(u32, Psn, Nanos)>> = vec![Vec::new(); manifest.queue_pairs.len()];
+    for host in manifest.hosts.iter().filter(|host| host.graph.is_some()) {
+        let file = host.graph.as_deref().unwrap_or_default();
+        let mut reader = folder.graph(host.id)?;
+        let mut ends: Vec<Nanos> = Vec::new();
+        while let Some(node) = reader.node().map_err(|source| folder.damaged(file, source))? {
+            let after =
+                node.after.iter().filter_map(|&id| ends.get(usize::try_from(id.0).ok()?)).max().copied();
+            if let Work::Send(message) = &node.work {
+                if let Some(pair) = pairs.get_mut(message.id.sender.index()) {
+                    pair.push((
+                        message.id.sequence,
+                        Psn::wrapping(message.first_psn),
+                        after.unwrap_or_default(),
+                    ));
+                }
+            }
+            ends.push(node.planned_end);
+        }
+    }
+    let ends = manifest.queue_pairs.iter().zip(pairs).filter(|(_, sends)| !sends.is_empty());
+    Ok(ends
+        .filter_map(|(pair, mut sends)| {
+            let peer = manifest.queue_pairs.get(pair.peer.index())?;
+            let nic = manifest.nics.get(peer.nic.index())?;
+            let to = (nic.addresses.first()?.parse().ok()?, Qpn::new(peer.qpn)?);
+            sends.sort_by_key(|&(sequence, ..)| sequence);
+            Some((to, sends.into_iter().map(|(_, psn, after)| (psn, after)).collect()))
+        })
+        .collect())
+}
+
 /// The NICs of a manifest that have captures.
 pub fn captured(manifest: &Manifest) -> impl Iterator<Item = &Nic> {
     manifest.nics.iter().filter(|nic| !nic.pcap.is_empty())
@@ -127,6 +182,17 @@ impl Side {
         self.bytes += bytes.0;
         let mix = (u64::from(sequence) << 24 | u64::from(first_psn)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.mix = self.mix.wrapping_add((mix ^ bytes.0).wrapping_mul(0xff51_afd7_ed55_8ccd));
+    }
+}
+
+/// A check that examined nothing yet.
+fn check(name: &str) -> Check {
+    Check {
+        name: name.to_owned(),
+        family: FAMILY.to_owned(),
+        examined: 0,
+        violations: 0,
+        examples: Vec::new(),
     }
 }
 

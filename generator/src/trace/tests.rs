@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use traces::critic::{Connection, Critic, Vantage, passed};
+use traces::critic::{Connection, Critic, Payloads, Vantage, passed};
 use traces::folder::{Existing, TraceFolder};
 use traces::graph::{Message, Node, Work};
 use traces::id::{HostId, MessageId, NicId};
@@ -238,12 +238,16 @@ fn judge(folder: &TraceFolder) -> Result<(), TestCaseError> {
         })
         .collect();
     let mut critic = Critic::new(&connections);
+    for (to, departures) in traces::audit::departures(folder).unwrap() {
+        critic.expect(to, departures);
+    }
     for nic in &manifest.nics {
         let file = fs::File::open(folder.path().join(&nic.pcap[0])).unwrap();
         let vantage = Vantage {
             mac: Some(nic.mac.parse::<Mac>().unwrap()),
             addresses: nic.addresses.iter().map(|address| address.parse().unwrap()).collect(),
             rate: BitRate::new(nic.link_bps),
+            content: Payloads::named(&manifest.transport.payload),
         };
         critic.capture(&nic.name, vantage, &mut CaptureReader::new(file).unwrap()).unwrap();
     }

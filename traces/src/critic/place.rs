@@ -95,8 +95,8 @@ impl Rule for SnapConstant {
     }
 }
 
-/// Nanosecond timestamps have nanoseconds: not all are whole microseconds. Examined where the line's rate is
-/// known, which makes microseconds too coarse.
+/// Nanosecond timestamps have nanoseconds: not all are whole microseconds. Examined where frames are made up, so that
+/// the clock is too: a capture may have been taken with microseconds.
 #[derive(Default)]
 struct Resolution(Vec<Clock>);
 
@@ -113,7 +113,7 @@ impl Rule for Resolution {
     }
 
     fn frame(&mut self, sight: &Sight<'_>, _tally: &mut Tally) {
-        if sight.rate.is_some() {
+        if sight.vantage.content.is_some() {
             let clock = state_of(&mut self.0, sight.port);
             clock.frames += 1;
             clock.fine |= !sight.time.0.is_multiple_of(1_000);
