@@ -3,7 +3,7 @@
 
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::unit::{Bytes, Nanos};
 use crate::wire::opcode::Operation;
 use crate::wire::segment::line_bytes;
@@ -24,6 +24,8 @@ family! {
 struct AskedAtEnd;
 
 impl Rule for AskedAtEnd {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "ack_request_on_last"
     }
@@ -99,6 +101,8 @@ struct Given {
 }
 
 impl Rule for AnsweredOnce {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "ack_once"
     }
@@ -126,6 +130,8 @@ impl Rule for AnsweredOnce {
 struct CreditKind(Vec<Option<bool>>);
 
 impl Rule for CreditKind {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "credits_constant"
     }
@@ -176,6 +182,8 @@ impl Asked {
 struct Delay(Vec<Asked>);
 
 impl Rule for Delay {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "ack_delay"
     }
@@ -206,6 +214,8 @@ struct Delays {
 }
 
 impl Rule for DelayVaries {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "ack_delay_varies"
     }

@@ -2,7 +2,7 @@
 
 use super::check::Tally;
 use super::flow::{Part, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::unit::{Bytes, Nanos};
 use crate::wire::segment::line_bytes;
 use crate::wire::{Bth, Ecn, Opcode, ParsedFrame};
@@ -20,6 +20,8 @@ family! {
 struct Form;
 
 impl Rule for Form {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "cnp_form"
     }

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 
 use super::check::Tally;
 use super::flow::{Part, Placed, Step, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::wire::opcode::Operation;
 use crate::wire::{Opcode, ParsedFrame, Psn, RemoteKey, Reth};
 
@@ -85,6 +85,8 @@ const ENTRY: usize = 64;
 struct Index(Vec<Option<u64>>);
 
 impl Rule for Index {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "cts_index"
     }
@@ -118,6 +120,8 @@ struct Ring {
 }
 
 impl Rule for Slot {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "cts_slot"
     }
@@ -169,6 +173,8 @@ struct Credits {
 }
 
 impl Rule for Within {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "data_within_cts"
     }
@@ -313,6 +319,8 @@ struct Message {
 }
 
 impl Rule for ImmediateLength {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "immediate_is_length"
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::check::Tally;
 use super::flow::{Part, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::unit::Nanos;
 use crate::wire::{Psn, Qpn};
 
@@ -39,6 +39,8 @@ impl Rules {
 }
 
 impl Rule for Dependency {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "data_dependency"
     }

@@ -88,6 +88,8 @@ struct Way {
 }
 
 impl Rule for PortByRule {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "source_port_rule"
     }
@@ -136,6 +138,8 @@ struct QueuePairsDistinct {
 }
 
 impl Rule for QueuePairsDistinct {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "queue_pairs_distinct"
     }

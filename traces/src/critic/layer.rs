@@ -2,7 +2,7 @@
 
 use super::check::Tally;
 use super::flow::{Part, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::wire::{Ecn, Ip, Link, Mac, Opcode, ParsedFrame};
 
 family! {
@@ -22,6 +22,8 @@ family! {
 struct MacAddresses;
 
 impl Rule for MacAddresses {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "mac_addresses"
     }
@@ -46,6 +48,8 @@ const fn plausible(mac: Mac) -> bool {
 struct MacConstant(Vec<Option<(Mac, Mac)>>);
 
 impl Rule for MacConstant {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "mac_constant"
     }
@@ -65,6 +69,8 @@ impl Rule for MacConstant {
 struct DontFragment;
 
 impl Rule for DontFragment {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "dont_fragment"
     }
@@ -137,6 +143,8 @@ fn words(bytes: &[u8]) -> u64 {
 struct Dscp(Vec<Option<u8>>);
 
 impl Rule for Dscp {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "dscp_constant"
     }
@@ -161,6 +169,8 @@ impl Rule for Dscp {
 struct NotificationDscp(Vec<Option<u8>>);
 
 impl Rule for NotificationDscp {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "cnp_dscp_constant"
     }
@@ -181,6 +191,8 @@ impl Rule for NotificationDscp {
 struct EcnCapable(Vec<Option<bool>>);
 
 impl Rule for EcnCapable {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "ecn_capable_constant"
     }
@@ -205,6 +217,8 @@ impl Rule for EcnCapable {
 struct ByteFour(Vec<[Option<u8>; 2]>);
 
 impl Rule for ByteFour {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "bth_byte4_constant"
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::wire::datagram::Deth;
 use crate::wire::management::{Mad, MadError, Message};
 use crate::wire::{Psn, Qpn};
@@ -33,6 +33,8 @@ fn datagram<'a>(sight: &Sight<'a>) -> Option<(IpAddr, Option<Deth>, Result<Mad, 
 struct Form;
 
 impl Rule for Form {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "management_form"
     }
@@ -83,6 +85,8 @@ impl Named {
 struct StartingPsn(Named);
 
 impl Rule for StartingPsn {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "cm_starting_psn"
     }
@@ -113,6 +117,8 @@ struct WithoutNccl {
 }
 
 impl Rule for WithoutNccl {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "nccl_without_cm"
     }

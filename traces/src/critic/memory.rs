@@ -2,7 +2,7 @@
 
 use super::check::Tally;
 use super::flow::{Part, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::wire::opcode::Operation;
 use crate::wire::{RemoteKey, Reth};
 
@@ -18,6 +18,8 @@ family! {
 struct Canonical;
 
 impl Rule for Canonical {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "address_canonical"
     }
@@ -46,6 +48,8 @@ struct Regions {
 }
 
 impl Rule for KeyConstant {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "key_constant"
     }

@@ -5,7 +5,7 @@
 
 use super::check::Tally;
 use super::flow::state_of;
-use super::sight::{Content, Rule, Sight, family};
+use super::sight::{Content, Look, Rule, Sight, family};
 use crate::unit::{Bytes, Nanos};
 use crate::wire::segment::line_bytes;
 use crate::wire::{Mac, NotRoce, ParsedFrame};
@@ -54,6 +54,8 @@ const GROUP: Mac = Mac([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 struct Form;
 
 impl Rule for Form {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "pause_form"
     }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::check::Tally;
 use super::flow::state_of;
-use super::sight::{Content, Rule, Sight, family};
+use super::sight::{Content, Look, Rule, Sight, family};
 use crate::unit::Nanos;
 use crate::wire::{Mac, NotRoce};
 
@@ -24,6 +24,8 @@ family! {
 struct OneVantage;
 
 impl Rule for OneVantage {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "one_vantage"
     }
@@ -63,6 +65,8 @@ struct Snap {
 }
 
 impl Rule for SnapConstant {
+    const LOOK: Look = Look::Constant;
+
     fn name(&self) -> &'static str {
         "snap_constant"
     }
@@ -200,6 +204,8 @@ struct Sender {
 }
 
 impl Rule for Arp {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "arp_agrees"
     }

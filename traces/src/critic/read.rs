@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::wire::opcode::{Operation, Place};
 use crate::wire::{Opcode, Psn};
 
@@ -65,6 +65,8 @@ struct Answers {
 }
 
 impl Rule for Numbers {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "read_response_psn"
     }
@@ -113,6 +115,8 @@ struct Brought {
 }
 
 impl Rule for Bytes {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "read_length"
     }
@@ -165,6 +169,8 @@ struct Taken {
 }
 
 impl Rule for Takes {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "read_takes_psns"
     }

@@ -2,7 +2,7 @@
 
 use super::check::Tally;
 use super::flow::{Part, Step, state_of};
-use super::sight::{Rule, Sight, family};
+use super::sight::{Look, Rule, Sight, family};
 use crate::unit::Nanos;
 use crate::wire::{Psn, RnrTimer, Syndrome};
 
@@ -28,6 +28,8 @@ struct Gaps {
 }
 
 impl Rule for NakNamesGap {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "nak_names_gap"
     }
@@ -74,6 +76,8 @@ impl Rule for NakNamesGap {
 struct NakOnce(Vec<Option<Psn>>);
 
 impl Rule for NakOnce {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "nak_once"
     }
@@ -179,6 +183,8 @@ const PATIENCE: Nanos = Nanos(1_000_000);
 struct NotReadyWait(Vec<Option<(Psn, Nanos, Nanos)>>);
 
 impl Rule for NotReadyWait {
+    const LOOK: Look = Look::Outside;
+
     fn name(&self) -> &'static str {
         "rnr_wait"
     }
