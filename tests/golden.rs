@@ -18,7 +18,7 @@ use crate::program::{judge, judged, root};
 use scene::{Golden, frames};
 
 /// The version of tshark that the dissections are from.
-const TSHARK: &str = "4.0.17";
+pub(crate) const TSHARK: &str = "4.0.17";
 
 #[test]
 fn every_frame_has_the_bytes_that_were_reviewed() {
@@ -223,7 +223,7 @@ const MEANT: &[(&str, Fields)] = &[
     ("64-cm-drep", &[("cm.drsp.localcommid", "0x1f000002"), ("cm.drsp.remotecommid", "0x1f000001")]),
 ];
 
-fn updating() -> bool {
+pub(crate) fn updating() -> bool {
     std::env::var_os("UPDATE_GOLDEN").is_some()
 }
 
@@ -267,7 +267,7 @@ fn capture(folder: &Path, frames: &[Golden]) -> PathBuf {
 }
 
 /// Runs tshark so that no setting of the user plays a part. Three heuristics take payload of RDMA for what it is not.
-fn run(tshark: &Path, capture: &Path, arguments: &[&str]) -> String {
+pub(crate) fn run(tshark: &Path, capture: &Path, arguments: &[&str]) -> String {
     let settings = format!("WIRESHARK_CONFIG_DIR={}", capture.parent().unwrap().display());
     let fixed = [settings.as_str(), tshark.to_str().unwrap(), "-n", "-r", capture.to_str().unwrap()];
     let checks = ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"];
@@ -277,7 +277,7 @@ fn run(tshark: &Path, capture: &Path, arguments: &[&str]) -> String {
     judged(Path::new("/usr/bin/env"), &[&fixed[..], &checks[..], &heuristics[..], arguments].concat())
 }
 
-fn version(tshark: &Path) -> String {
+pub(crate) fn version(tshark: &Path) -> String {
     let said = judged(tshark, &["--version"]);
     said.split_whitespace().nth(2).unwrap_or_default().trim_end_matches('.').to_owned()
 }
@@ -301,6 +301,6 @@ fn dissections(said: &str) -> Vec<String> {
 }
 
 #[expect(clippy::print_stderr, reason = "a comparison that was not made is said aloud")]
-fn say(what: &str) {
+pub(crate) fn say(what: &str) {
     eprintln!("{what}");
 }

@@ -10,6 +10,7 @@ mod golden;
 mod judges;
 mod receiver;
 mod replay;
+mod stories;
 mod structure;
 mod volumes;
 mod wireshark;
