@@ -6,6 +6,7 @@
 //! it may be given; the requester takes the answers, and says of every request whether it may be sent; and between two
 //! captures nothing appears that was not sent, nothing early, nothing out of order.
 
+mod draft;
 mod exchange;
 mod judge;
 mod message;
