@@ -117,7 +117,7 @@ fn profile(
         let own = own.into_iter().flat_map(BTreeMap::keys).map(String::as_str);
         let names = NicProfile::ALL.map(|profile| profile.name);
         let known: Vec<_> = names.iter().map(|name| &**name).chain(own).collect();
-        wrong(&["transport", "nic_profile"], what, did_you_mean(name, known.into_iter()))
+        wrong(&["transport", "nic_profile"], what, did_you_mean(name, known))
     })
 }
 
