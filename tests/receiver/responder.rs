@@ -24,8 +24,9 @@ pub(crate) struct Responder {
     /// Requests that came again and have no answer of their own; whether one asked for one since the last answer.
     again: u64,
     again_asked: bool,
-    /// Whether a mark of congestion has come since the last notification.
-    marked: bool,
+    /// Marks of congestion that came, less notifications that left: each has a mark of its own, though one that was decided
+    /// may leave after the next mark.
+    marks: u64,
     delivered: Vec<Delivered>,
 }
 
@@ -85,14 +86,14 @@ impl Responder {
             gap: Gap::None,
             again: 0,
             again_asked: false,
-            marked: false,
+            marks: 0,
             delivered: Vec::new(),
         }
     }
 
     /// A request arrives.
     pub(crate) fn request(&mut self, frame: &ParsedFrame<'_>) -> Result<(), String> {
-        self.marked |= frame.network.ecn == Ecn::CongestionExperienced;
+        self.marks += u64::from(frame.network.ecn == Ecn::CongestionExperienced);
         match self.now.expected.distance_to(frame.bth.psn) {
             0 => {
                 let told = std::mem::replace(&mut self.gap, Gap::None) != Gap::Seen;
@@ -129,8 +130,9 @@ impl Responder {
 
     /// A notification of congestion leaves.
     pub(crate) fn notify(&mut self) -> Result<(), String> {
-        let marked = std::mem::replace(&mut self.marked, false);
-        marked.then_some(()).ok_or_else(|| "no frame was marked since the last notification".to_owned())
+        let left = self.marks.checked_sub(1).ok_or("more notifications than marks")?;
+        self.marks = left;
+        Ok(())
     }
 
     /// All that was delivered; or what is missing.
