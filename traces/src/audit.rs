@@ -5,11 +5,9 @@
 
 mod operation;
 
-use std::net::IpAddr;
-
 pub use operation::Operations;
 
-use crate::critic::{Check, Departures, Example, Totals};
+use crate::critic::{Check, Departures, Example, Receiver, Totals};
 use crate::folder::{FolderError, TraceFolder};
 use crate::graph::Work;
 use crate::manifest::{Manifest, Nic};
@@ -116,13 +114,13 @@ pub fn operations(folder: &TraceFolder) -> Result<Vec<Check>, FolderError> {
 }
 
 /// Reads all graphs of a trace, and says when the messages of each queue pair may leave: not before what they wait for has
-/// ended. Each queue pair by the address and number that its frames go to, for [`Critic::expect`].
+/// ended. For [`Critic::expect`].
 ///
 /// [`Critic::expect`]: crate::critic::Critic::expect
 ///
 /// # Errors
 /// [`FolderError`] when a graph can not be read.
-pub fn departures(folder: &TraceFolder) -> Result<Vec<((IpAddr, Qpn), Departures)>, FolderError> {
+pub fn departures(folder: &TraceFolder) -> Result<Vec<(Receiver, Departures)>, FolderError> {
     let manifest = folder.manifest();
     let mut pairs: Vec<Vec<(u32, Psn, Nanos)>> = vec![Vec::new(); manifest.queue_pairs.len()];
     for host in manifest.hosts.iter().filter(|host| host.graph.is_some()) {
@@ -132,14 +130,11 @@ pub fn departures(folder: &TraceFolder) -> Result<Vec<((IpAddr, Qpn), Departures
         while let Some(node) = reader.node().map_err(|source| folder.damaged(file, source))? {
             let after =
                 node.after.iter().filter_map(|&id| ends.get(usize::try_from(id.0).ok()?)).max().copied();
-            if let Work::Send(message) = &node.work {
-                if let Some(pair) = pairs.get_mut(message.id.sender.index()) {
-                    pair.push((
-                        message.id.sequence,
-                        Psn::wrapping(message.first_psn),
-                        after.unwrap_or_default(),
-                    ));
-                }
+            if let Work::Send(message) = &node.work
+                && let Some(pair) = pairs.get_mut(message.id.sender.index())
+            {
+                let first = Psn::wrapping(message.first_psn);
+                pair.push((message.id.sequence, first, after.unwrap_or_default()));
             }
             ends.push(node.planned_end);
         }

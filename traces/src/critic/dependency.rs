@@ -14,26 +14,29 @@ family! {
     Dependency,
 }
 
+/// A queue pair, by its address and number.
+pub type Receiver = (IpAddr, Qpn);
+
 /// When the messages to a queue pair may leave, by the numbers of their first frames, in their order.
 pub type Departures = Vec<(Psn, Nanos)>;
 
 /// The first frame of a message leaves when all that it waits for has arrived and is computed.
 #[derive(Default)]
 pub(super) struct Dependency {
-    planned: BTreeMap<(IpAddr, Qpn), Departures>,
+    planned: BTreeMap<Receiver, Departures>,
     /// For each flow, what is planned, and how much of it was seen.
     flows: Vec<Option<(Departures, usize)>>,
 }
 
 impl Dependency {
-    fn expect(&mut self, to: (IpAddr, Qpn), departures: Departures) {
+    fn expect(&mut self, to: Receiver, departures: Departures) {
         self.planned.insert(to, departures);
     }
 }
 
 impl Rules {
     /// Tells the check what a graph says of the messages to a queue pair.
-    pub(super) fn expect(&mut self, to: (IpAddr, Qpn), departures: Departures) {
+    pub(super) fn expect(&mut self, to: Receiver, departures: Departures) {
         self.Dependency.0.expect(to, departures);
     }
 }

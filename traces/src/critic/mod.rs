@@ -36,7 +36,7 @@ use std::io::Read;
 use std::net::IpAddr;
 
 pub use check::{Check, Example, Verdict, passed};
-pub use dependency::Departures;
+pub use dependency::{Departures, Receiver};
 pub use flow::Connection;
 pub use nic::HostProfile;
 pub use payload::Content as Payloads;
@@ -44,7 +44,7 @@ pub use totals::{Sums, Totals};
 
 use crate::pcap::{CaptureReader, PcapError};
 use crate::unit::{BitRate, Nanos};
-use crate::wire::{Mac, Parsed, ParsedFrame, Qpn};
+use crate::wire::{Mac, Parsed, ParsedFrame};
 use flow::Flows;
 use nic::Nics;
 use repeat::{Header, Repeats, Seen, is_plain};
@@ -149,8 +149,8 @@ impl Critic {
         }
     }
 
-    /// Tells when the messages to a queue pair, by its address and number, may leave, as the graph of a trace has it.
-    pub fn expect(&mut self, to: (IpAddr, Qpn), departures: Departures) {
+    /// Tells when the messages to a queue pair may leave, as the graph of a trace has it.
+    pub fn expect(&mut self, to: Receiver, departures: Departures) {
         self.rules.dependency.expect(to, departures);
     }
 
