@@ -47,7 +47,7 @@ use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, Parsed, ParsedFrame};
 use flow::Flows;
 use nic::Nics;
-use repeat::{Header, Repeats, Seen, is_plain};
+use repeat::{Repeats, Seen, is_plain};
 use sight::{Content, Family, Sight};
 
 /// Takes frames, gives checks.
@@ -204,11 +204,10 @@ impl Critic {
         };
         match &sight.content {
             Content::Roce(frame, placed) if is_plain(frame, placed) => {
-                let header = Header::of(bytes, original_length);
-                if !self.repeats.is_known(placed.flow, header.as_ref()) {
+                if !self.repeats.is_known(placed.flow, bytes, original_length) {
                     let mut seen = Seen::default();
                     self.rules.constant(&sight, &mut seen);
-                    self.repeats.learn(placed.flow, header, &seen);
+                    self.repeats.learn(placed.flow, bytes, original_length, &seen);
                 }
             }
             _ => {

@@ -25,12 +25,20 @@ struct Known {
     examined: usize,
 }
 
-/// The headers of a frame up to BTH, with zeros where frames differ, and the frame's lengths.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+/// The headers of a frame up to BTH as they were captured, and the frame's lengths.
+struct Header {
+    form: Form,
     bytes: [u8; MOST],
     original: u32,
     captured: usize,
+}
+
+/// Where headers stand in most frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    V4,
+    TaggedV4,
+    V6,
 }
 
 /// What the rules that look at constant fields made of one frame.
@@ -45,9 +53,9 @@ pub(super) struct Seen {
 impl Repeats {
     /// Whether the frame repeats one of its flow; then it is counted.
     #[inline]
-    pub(super) fn is_known(&mut self, flow: usize, header: Option<&Header>) -> bool {
-        match (state_of(&mut self.flows, flow), header) {
-            (Some(known), Some(header)) if known.header == *header => {
+    pub(super) fn is_known(&mut self, flow: usize, captured: &[u8], original: u32) -> bool {
+        match state_of(&mut self.flows, flow) {
+            Some(known) if known.header.is_that_of(captured, original) => {
                 if let Some((_, frames)) = self.examined.get_mut(known.examined) {
                     *frames += 1;
                 }
@@ -58,9 +66,9 @@ impl Repeats {
     }
 
     /// Remembers a frame that was looked at.
-    pub(super) fn learn(&mut self, flow: usize, header: Option<Header>, seen: &Seen) {
-        let known = state_of(&mut self.flows, flow);
-        *known = header.filter(|_| !seen.odd).map(|header| {
+    pub(super) fn learn(&mut self, flow: usize, captured: &[u8], original: u32, seen: &Seen) {
+        let header = Header::of(captured, original).filter(|_| !seen.odd);
+        *state_of(&mut self.flows, flow) = header.map(|header| {
             let place = self.examined.iter().position(|&(rules, _)| rules == seen.examined);
             let examined = place.unwrap_or(self.examined.len());
             if place.is_none() {
@@ -78,36 +86,49 @@ impl Repeats {
 
 impl Header {
     /// The headers of a captured frame, if they stand where they do in most frames.
-    #[inline]
-    pub(super) fn of(captured: &[u8], original: u32) -> Option<Self> {
-        match *captured.first_chunk::<18>()? {
-            [.., 0x08, 0x00, 0x45, _, _, _] => Self::v4::<54>(captured, original, 14),
-            [.., 0x81, 0x00, _, _, 0x08, 0x00] => Self::v4::<58>(captured, original, 18),
-            [.., 0x86, 0xdd, _, _, _, _] => Self::v6(captured, original),
-            _ => None,
-        }
-    }
-
-    /// IPv4 at byte `ip`, without options; BTH ends at `END`.
-    #[inline]
-    fn v4<const END: usize>(captured: &[u8], original: u32, ip: usize) -> Option<Self> {
-        let first = captured.first_chunk::<END>()?;
+    fn of(captured: &[u8], original: u32) -> Option<Self> {
+        let form = match *captured.first_chunk::<19>()? {
+            [.., 0x08, 0x00, 0x45, _, _, _, _] => Form::V4,
+            [.., 0x81, 0x00, _, _, 0x08, 0x00, 0x45] => Form::TaggedV4,
+            [.., 0x86, 0xdd, _, _, _, _, _] => Form::V6,
+            _ => return None,
+        };
         let mut bytes = [0; MOST];
-        bytes[..END].copy_from_slice(first);
-        bytes[ip + 4..ip + 6].fill(0);
-        bytes[ip + 10..ip + 12].fill(0);
-        bytes[END - 3..END].fill(0);
-        (first[ip] == 0x45).then_some(Self { bytes, original, captured: captured.len() })
+        let length = captured.len().min(MOST);
+        bytes[..length].copy_from_slice(&captured[..length]);
+        Some(Self { form, bytes, original, captured: captured.len() })
     }
 
-    /// IPv6 behind an untagged header; its UDP checksum is another in each frame.
-    fn v6(captured: &[u8], original: u32) -> Option<Self> {
-        let first = captured.first_chunk::<MOST>()?;
-        let mut bytes = *first;
-        bytes[60..62].fill(0);
-        bytes[MOST - 3..].fill(0);
-        Some(Self { bytes, original, captured: captured.len() })
+    /// Whether a frame has these headers, but for what differs from frame to frame.
+    #[inline]
+    fn is_that_of(&self, captured: &[u8], original: u32) -> bool {
+        self.original == original
+            && self.captured == captured.len()
+            && match self.form {
+                Form::V4 => are_v4::<14, 54>(&self.bytes, captured),
+                Form::TaggedV4 => are_v4::<18, 58>(&self.bytes, captured),
+                Form::V6 => are_v6(&self.bytes, captured),
+            }
     }
+}
+
+/// IPv4 at byte `IP`, BTH up to byte `END`: all is equal but identification, checksum and sequence number. Compared in place, for
+/// a copy with zeros there would be read again before it is written.
+#[inline]
+fn are_v4<const IP: usize, const END: usize>(known: &[u8; MOST], captured: &[u8]) -> bool {
+    let (Some(one), Some(other)) = (known.first_chunk::<END>(), captured.first_chunk::<END>()) else {
+        return false;
+    };
+    one[..IP + 4] == other[..IP + 4]
+        && one[IP + 6..IP + 10] == other[IP + 6..IP + 10]
+        && one[IP + 12..END - 3] == other[IP + 12..END - 3]
+}
+
+/// IPv6 behind an untagged header: all is equal but UDP checksum and sequence number.
+fn are_v6(known: &[u8; MOST], captured: &[u8]) -> bool {
+    captured
+        .first_chunk::<MOST>()
+        .is_some_and(|other| known[..60] == other[..60] && known[62..MOST - 3] == other[62..MOST - 3])
 }
 
 impl Seen {
@@ -141,40 +162,41 @@ const MOST: usize = 74;
 mod tests {
     use super::*;
 
-    fn frame(change: impl FnOnce(&mut [u8; 62])) -> Option<Header> {
+    fn frame(change: impl FnOnce(&mut [u8; 62])) -> [u8; 62] {
         let mut bytes = [7; 62];
         bytes[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
         change(&mut bytes);
-        Header::of(&bytes, 1082)
+        bytes
     }
 
     #[test]
     fn identification_checksum_and_sequence_number_are_no_news() {
-        let first = frame(|_| {}).unwrap();
+        let first = Header::of(&frame(|_| {}), 1082).unwrap();
         for at in [18, 19, 24, 25, 51, 52, 53] {
-            assert!(frame(|bytes| bytes[at] ^= 1) == Some(first), "byte {at}");
+            assert!(first.is_that_of(&frame(|bytes| bytes[at] ^= 1), 1082), "byte {at}");
         }
-        for at in [0, 11, 15, 16, 20, 22, 23, 26, 33, 34, 40, 41, 42, 43, 46, 49, 50] {
-            assert!(frame(|bytes| bytes[at] ^= 1) != Some(first), "byte {at}");
+        for at in [0, 11, 13, 15, 16, 20, 22, 23, 26, 33, 34, 40, 41, 42, 43, 46, 49, 50] {
+            assert!(!first.is_that_of(&frame(|bytes| bytes[at] ^= 1), 1082), "byte {at}");
         }
-        assert!(frame(|bytes| bytes[14] = 0x46).is_none(), "IP options");
+        assert!(!first.is_that_of(&frame(|_| {}), 1083));
+        assert!(Header::of(&frame(|bytes| bytes[14] = 0x46), 1082).is_none(), "IP options");
     }
 
     #[test]
     fn what_repeats_is_counted_for_the_rules_that_examined_the_first() {
         let mut repeats = Repeats::default();
-        let header = frame(|_| {});
-        assert!(!repeats.is_known(3, header.as_ref()));
+        let first = frame(|_| {});
+        assert!(!repeats.is_known(3, &first, 1082));
         let mut seen = Seen::default();
         seen.add((0, 0), (1, 0));
         seen.add((5, 2), (5, 2));
-        repeats.learn(3, header, &seen);
-        assert!(repeats.is_known(3, header.as_ref()) && repeats.is_known(3, header.as_ref()));
-        assert!(!repeats.is_known(4, header.as_ref()));
+        repeats.learn(3, &first, 1082, &seen);
+        assert!(repeats.is_known(3, &first, 1082) && repeats.is_known(3, &first, 1082));
+        assert!(!repeats.is_known(4, &first, 1082));
         assert_eq!((repeats.of(0), repeats.of(1)), (2, 0));
         // What was wrong is looked at each time.
         seen.add((0, 0), (1, 1));
-        repeats.learn(3, header, &seen);
-        assert!(!repeats.is_known(3, header.as_ref()));
+        repeats.learn(3, &first, 1082, &seen);
+        assert!(!repeats.is_known(3, &first, 1082));
     }
 }

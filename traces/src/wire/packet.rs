@@ -95,7 +95,8 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    #[inline]
+    // Always: what it gives is 200 bytes that a caller takes apart at once.
+    #[inline(always)]
     pub(super) fn parse(&self) -> Result<Packet<'a>, ParseError> {
         let Self { captured, at, length } = *self;
         let mut needs = Bth::LEN + icrc::LEN;
