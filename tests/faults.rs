@@ -181,6 +181,24 @@ fn a_damaged_capture_is_refused_where_it_is_damaged() {
 }
 
 #[test]
+fn a_cut_capture_is_examined_up_to_the_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("plan.toml"), PLAN).unwrap();
+    assert_eq!(tokenwire(folder.path(), &["generate", "plan.toml", "-o", "trace"]).code, 0);
+    let capture = folder.path().join("trace/pcap/host0-nic0.pcap");
+    let whole = fs::read(&capture).unwrap();
+    fs::write(&capture, &whole[..whole.len() / 2]).unwrap();
+    let said = tokenwire(folder.path(), &["verify", "trace/pcap/host0-nic0.pcap"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("cut short") && said.out.contains("icrc"), "{}{}", said.err, said.out);
+    assert!(said.out.contains(": mlx5-nccl"), "{}", said.out);
+    let said = tokenwire(folder.path(), &["verify", "trace/pcap/host0-nic0.pcap", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((said.code, &document["passed"]), (2, &serde_json::Value::Bool(false)));
+    assert!(document["frames"].as_u64().unwrap() > 0 && document["profiles"][0]["profile"] == "mlx5-nccl");
+}
+
+#[test]
 fn a_damaged_trace_folder_is_refused_by_replay_and_verify() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("plan.toml"), PLAN).unwrap();

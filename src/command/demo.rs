@@ -7,7 +7,6 @@ use generator::explain::{explain, render};
 use generator::plan::load::shipped;
 use generator::trace::Options;
 use replayer::outcome::Mode;
-use traces::critic::passed;
 use traces::folder::Existing;
 
 use crate::command::{generate, replay, verify};
@@ -35,10 +34,10 @@ pub(crate) fn run(typed: &typed::Demo) -> Result<Exit, Failure> {
     output::result(&generate::described(&place)?)?;
 
     head("3. The critic")?;
-    let checks = verify::examine(std::slice::from_ref(&place))?;
-    output::result(&verify::text(&checks))?;
-    if !passed(&checks) {
-        return Ok(Exit::CheckFailed);
+    let examined = verify::examine(std::slice::from_ref(&place))?;
+    output::result(&verify::text(&examined))?;
+    if !examined.passed() {
+        return examined.ended.map_or(Ok(Exit::CheckFailed), Err);
     }
 
     if interrupt::asked() {
