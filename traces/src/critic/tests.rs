@@ -8,6 +8,7 @@ use super::*;
 
 mod nics;
 mod mutations;
+mod page;
 mod world;
 mod worlds;
 
