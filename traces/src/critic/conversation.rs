@@ -311,7 +311,8 @@ struct ImmediateLength {
 
 #[derive(Default)]
 struct Message {
-    length: u64,
+    /// Bytes of the message that is under way; unknown when the sender went back into an earlier one.
+    length: Option<u64>,
     /// Bytes of messages without immediate since the last one with.
     plain: u64,
     plains: u64,
@@ -329,15 +330,17 @@ impl Rule for ImmediateLength {
         let Some((frame, placed)) = sight.roce() else { return };
         let Part::Request(opcode, step) = placed.part else { return };
         let shape = opcode.shape();
-        if shape.operation != Operation::Write || !(shape.place.starts() || shape.place.ends()) {
+        if shape.operation != Operation::Write {
             return;
         }
         let message = state_of(&mut self.flows, placed.flow);
-        if let Step::Back(_) = step {
-            (message.plain, message.plains) = (0, 0);
+        match step {
+            Step::Back(_) => *message = Message { tells: message.tells, ..Message::default() },
+            Step::Gap(_) => message.length = None,
+            Step::First | Step::Next | Step::BehindRead => {}
         }
         if let Some(reth) = frame.extensions.reth {
-            message.length = u64::from(reth.length);
+            message.length = Some(u64::from(reth.length));
             if clears(frame).next().is_some() {
                 message.tells = true;
                 self.pairs.tells(sight.port, frame, placed.flow);
@@ -348,13 +351,14 @@ impl Rule for ImmediateLength {
             return;
         }
         let Some(immediate) = frame.extensions.immediate else {
-            message.plain += message.length;
+            message.plain += message.length.unwrap_or(0);
             message.plains += 1;
             return;
         };
         let said = u64::from(immediate.to_u32());
         let Message { length, plain, plains, .. } = *message;
         (message.plain, message.plains) = (0, 0);
+        let Some(length) = length else { return };
         let own = placed.peer.is_some_and(|peer| self.flows.get(peer).is_some_and(|peer| peer.tells));
         if !own && self.pairs.telling(sight.port, frame).is_empty() {
             return;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::world::{A, B, C, End, Taken, WAY, World, pattern};
 use super::worlds::{
-    AGAIN, BACK, FORTH, OTHER, OTHER_BACK, SLOTS, arp, clear, congestion, hns, loss, managed, nccl,
+    AGAIN, BACK, FORTH, OTHER, OTHER_BACK, SLOTS, arp, clear, congestion, far_back, hns, loss, managed, nccl,
     not_ready, notify, pause, paused, place, reads, region, rxe, version_six,
 };
 use crate::critic::{Payloads, Verdict};
@@ -378,10 +378,11 @@ fn lengthen(world: &mut World, length: u32) {
 
 type Make = fn() -> World;
 
-const WORLDS: [(&str, Make); 11] = [
+const WORLDS: [(&str, Make); 12] = [
     ("nccl", nccl),
     ("reads", reads),
     ("loss", loss),
+    ("far_back", far_back),
     ("not_ready", not_ready),
     ("congestion", congestion),
     ("paused", paused),

@@ -165,6 +165,30 @@ pub(super) fn loss() -> World {
     world
 }
 
+/// A frame is lost, and asked for when the next message has left: A goes back into the one before.
+pub(super) fn far_back() -> World {
+    let mut world = World::new(NicProfile::MLX5_NCCL);
+    for index in 0..2 {
+        clear_to_send(&mut world, 1_001 + index * 700, index);
+    }
+    let before = world.shots.len();
+    let (last, next) =
+        world.write(20_003, FORTH, 0, reth(place(0), DATA_KEY, 2_500), Some(2_500), &pattern(2_500));
+    let (last, _) =
+        world.write(last + 91, FORTH, next, reth(place(1), DATA_KEY, 100), Some(100), &pattern(100));
+    let tail: Vec<_> = world.shots[before + 1..].to_vec();
+    world.shots[before + 1].lost = true;
+    let at = last + WAY + 1_507;
+    world.answer(at, BACK, 1, Syndrome::SequenceError, 0);
+    for (index, mut shot) in (0..).zip(tail) {
+        shot.at = at + WAY + 11 + index * 91;
+        world.shots.push(shot);
+    }
+    world.ack(at + 3 * WAY, BACK, 2, 1);
+    world.ack(at + 3 * WAY + 97, BACK, 3, 2);
+    world
+}
+
 /// B has posted no receive when the first SEND comes.
 pub(super) fn not_ready() -> World {
     let mut world = World::new(NicProfile::MLX5_NCCL);
