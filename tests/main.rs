@@ -8,6 +8,7 @@ mod faults;
 mod figures;
 mod golden;
 mod judges;
+mod matrix;
 mod receiver;
 mod replay;
 mod stories;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges traces of every shipped plan, NIC profile, payload and family of addresses.
 
-usage: matrix.py PROGRAM [--reduced] [--frames N] [--only WORD]... [--jobs N]
+usage: matrix.py PROGRAM [--reduced] [--troubled] [--frames N] [--only WORD]... [--jobs N]
 
 Of each combination one NIC and one training step are generated. Then
 - tests/judges/icrc.py computes the invariant CRC of the first and the last N frames (2000),
@@ -10,12 +10,14 @@ Of each combination one NIC and one training step are generated. Then
 - `PROGRAM verify` examines the whole trace folder.
 
 --reduced makes the plans' models and batches small, so that a debug build does all of it in minutes; everything else of the
-plans stands. --only takes combinations whose name has that word, as `tutorial-dp8/hns/zero/ipv6`; more than one: all of them.
+plans stands. --troubled adds loss, marks, delay and receivers that are not ready, so that there are NAKs, RNR NAKs, repetitions
+and congestion notifications to be judged. --only takes combinations whose name has that word, as `tutorial-dp8/hns/zero/ipv6`; more than one: all of them.
 
 Prints one line a combination. Exit 0 when all are right.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import itertools
 import json
@@ -31,7 +33,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 PLANS = HERE.parent.parent / "generator" / "plans"
 PROFILES = ["mlx5-nccl", "mlx5-cm", "hns", "rxe"]
-PAYLOADS = ["pattern", "zero", "random", "token"]
+PAYLOADS = ["pattern", "zero"]
 FAMILIES = {"ipv4": "", "ipv6": 'addresses = "2001:2::/48"\n'}
 
 # The same shapes of parallelism, ten thousand times fewer bytes. The vocabulary has to hold the words of the text.
@@ -42,6 +44,28 @@ SMALLER = [
     (r"(micro|global)_batch = (\d+)", lambda found: f"{found[1]}_batch = {max(1, int(found[2]) // 16)}"),
 ]
 
+# NICs whose frames switches may not mark (rxe) are told otherwise.
+TROUBLE = """ecn = 2
+
+[[fabric.impairments]]
+kind = "loss"
+rate = "0.2%"
+[[fabric.impairments]]
+kind = "loss"
+rate = "0.2%"
+frames = "ack"
+[[fabric.impairments]]
+kind = "ce"
+rate = "1%"
+[[fabric.impairments]]
+kind = "delay"
+delay = "20us"
+rate = "0.5%"
+[[fabric.impairments]]
+kind = "rnr"
+rate = "1%"
+"""
+
 EXPERT_WARNING = 0x600000
 # Payload that these take for what it is not is no fault of the frame (docs/wireshark switches them off too).
 QUIET = [word for name in ("rpcrdma_infiniband", "eth_over_ib", "smb_direct_infiniband") for word in ("--disable-heuristic", name)]
@@ -49,9 +73,9 @@ CHECKED = ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]
 FIELDS = ["frame.protocols", "_ws.malformed", "_ws.expert.severity", "_ws.expert.message", "_ws.col.Info"]
 
 
-def variant(plan, profile, payload, family, reduced):
+def variant(plan, profile, payload, family, arguments):
     text = (PLANS / f"{plan}.toml").read_text()
-    if reduced:
+    if arguments.reduced:
         for pattern, smaller in SMALLER:
             text = re.sub(pattern, smaller, text)
         if "heads = " not in text:
@@ -59,28 +83,33 @@ def variant(plan, profile, payload, family, reduced):
     text = text.replace("[cluster]\n", f"[cluster]\n{FAMILIES[family]}")
     setup = 'setup = "cm"\n' if profile == "mlx5-cm" else ""
     assert "[transport]" not in text
-    return text + f'\n[transport]\nnic_profile = "{profile}"\npayload = "{payload}"\n{setup}'
+    return text + f'\n[transport]\nnic_profile = "{profile}"\npayload = "{payload}"\n{setup}' + (TROUBLE if arguments.troubled else "")
+
+
+def records(path):
+    """The places of the records of a pcap file, by their headers alone."""
+    with open(path, "rb") as file:
+        order = "little" if file.read(24)[:1] in b"\x4d\xd4" else "big"
+        at = 24
+        while header := file.read(16):
+            end = at + 16 + int.from_bytes(header[8:12], order)
+            yield path, at, end
+            at = file.seek(end)
 
 
 def cut(captures, target, count):
     """The first and the last `count` frames of a file set, as one capture; returns how many it has, and of how many."""
-    records = []
-    for path in captures:
-        data = path.read_bytes()
-        order = "little" if data[:1] in b"\x4d\xd4" else "big"
-        head, at = data[:24], 24
-        while at < len(data):
-            end = at + 16 + int.from_bytes(data[at + 8 : at + 12], order)
-            records.append((path, at, end))
-            at = end
-    chosen = records if len(records) <= 2 * count else records[:count] + records[-count:]
+    first, last, total = [], collections.deque(maxlen=count), 0
+    for record in itertools.chain.from_iterable(map(records, captures)):
+        total += 1
+        (first if len(first) < count else last).append(record)
     with open(target, "wb") as file:
-        file.write(head)
-        for path, group in itertools.groupby(chosen, lambda record: record[0]):
-            data = path.read_bytes()
-            for _, start, end in group:
-                file.write(data[start:end])
-    return len(chosen), len(records)
+        file.write(captures[0].open("rb").read(24))
+        for path, start, end in [*first, *last]:
+            with open(path, "rb") as source:
+                source.seek(start)
+                file.write(source.read(end - start))
+    return len(first) + len(last), total
 
 
 def run(command, **more):
@@ -109,7 +138,7 @@ def judge(combination, arguments):
     with tempfile.TemporaryDirectory(prefix="matrix.", dir=os.environ.get("BENCH_DIR")) as place:
         place = pathlib.Path(place)
         shutil.copy(PLANS / "dante.txt", place)
-        (place / "plan.toml").write_text(variant(*combination, arguments.reduced))
+        (place / "plan.toml").write_text(variant(*combination, arguments))
         program = str(pathlib.Path(arguments.program).resolve())
         said = run([program, "generate", "plan.toml", "-o", "trace", "--nics", "0", "--steps", "1"], cwd=place)
         if said.returncode:
@@ -141,6 +170,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
     parser.add_argument("--reduced", action="store_true")
+    parser.add_argument("--troubled", action="store_true")
     parser.add_argument("--frames", type=int, default=2000)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
