@@ -166,7 +166,7 @@ fn a_receiver_that_is_not_ready_is_waited_for() {
     assert_eq!(story.numbers(1), again);
     let [sent, received] = story.negative();
     for frame in [sent, received] {
-        assert_eq!((frame.syndrome, frame.psn), (Some(0b001_01100), FRAMES - 1), "RNR NAK, timer 12");
+        assert_eq!((frame.syndrome, frame.psn), (Some((1 << 5) | 12), FRAMES - 1), "RNR NAK, timer 12");
     }
     let next = story.data(0).find(|frame| frame.at > sent.at).unwrap();
     assert_eq!((next.psn, next.info.as_str()), (FRAMES - 1, "RC RDMA Write Last Immediate"));
