@@ -65,6 +65,8 @@ pub struct Transport {
     pub nic_profile: String,
     /// The differentiated services code point of congestion notifications.
     pub cnp_dscp: u8,
+    /// How connections are set up: `none` (outside the trace) or `cm` (RDMA-CM).
+    pub setup: String,
     /// The UDP destination port.
     pub udp_port: u16,
     /// The VLAN id, if frames are tagged.

@@ -221,6 +221,17 @@ pub enum Setup {
     Cm,
 }
 
+impl Setup {
+    /// Its name in plans and manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Cm => "cm",
+        }
+    }
+}
+
 impl Transport {
     /// How long a queue pair waits for an acknowledgement: 4.096 us x 2^code (IBTA vol. 1, 9.9.2.1.1).
     #[must_use]

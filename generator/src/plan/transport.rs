@@ -62,7 +62,7 @@ pub(super) fn written(transport: &Transport) -> TransportTable {
         ttl: Some(transport.profile.ttl),
         cts: Some(transport.cts),
         acks: Some(if transport.coalesce { "coalesced" } else { "each" }.to_owned()),
-        setup: Some(if transport.setup == Setup::Cm { "cm" } else { "none" }.to_owned()),
+        setup: Some(transport.setup.name().to_owned()),
         adaptive_routing: Some(transport.adaptive_routing),
         timeout: Some(transport.timeout),
         retry_count: Some(transport.retry_count),

@@ -47,6 +47,7 @@ pub(super) fn manifest(
             ttl: plan.transport.profile.ttl,
             nic_profile: plan.transport.profile.name.clone().into_owned(),
             cnp_dscp: plan.transport.cnp_dscp,
+            setup: plan.transport.setup.name().to_owned(),
             udp_port: ROCE,
             vlan: plan.cluster.vlan,
             payload: payload_name(plan.transport.payload).to_owned(),

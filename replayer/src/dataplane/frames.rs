@@ -10,7 +10,7 @@ use traces::id::HostId;
 use traces::manifest::Manifest;
 use traces::pcap::CaptureReader;
 use traces::unit::Nanos;
-use traces::wire::{Ip, Parsed, ParsedFrame};
+use traces::wire::{Ip, Parsed, ParsedFrame, Qpn};
 
 use super::classes::Classes;
 use super::feed::Source;
@@ -132,6 +132,10 @@ impl Port {
                 continue;
             }
             let number = frame.bth.destination.value();
+            if number == Qpn::GENERAL_SERVICES.value() {
+                // RDMA-CM sets the trace's connections up; agents set theirs up otherwise.
+                continue;
+            }
             let Ok(place) = self.flows.binary_search_by_key(&(destination, number), |(key, _)| *key) else {
                 return Err(format!(
                     "{}: frame {} goes to queue pair {number:#x} of {destination}, which the manifest does not have",

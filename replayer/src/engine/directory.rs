@@ -62,14 +62,15 @@ impl Directory {
             return None;
         };
         let shape = packet.bth.opcode().map(Opcode::shape);
-        let data = shape.is_some_and(|shape| shape.role == Role::Request && shape.payload);
+        let key = (nic, packet.bth.destination.value());
+        let found = self.by_number.binary_search_by_key(&key, |(number, _)| *number);
+        let receives = found.is_ok_and(|found| !setup.queue_pairs[self.by_number[found].1].sends_data);
+        let data = receives && shape.is_some_and(|shape| shape.role == Role::Request && shape.payload);
         let stamp = if data && setup.stamps { Stamp::parse(packet.payload) } else { None };
         let ours = match stamp {
             Some(stamp) => stamp.run == setup.run,
             None => !data || !setup.stamps || packet.payload_length < Stamp::LEN,
         };
-        let key = (nic, packet.bth.destination.value());
-        let found = self.by_number.binary_search_by_key(&key, |(number, _)| *number);
         let (Ok(found), true) = (found, ours) else {
             meter.nic(nic)?.unmatched += 1;
             return None;

@@ -56,6 +56,8 @@ pub struct QueuePairEnd {
     pub peer_first_psn: Psn,
     /// The key of the memory that it writes to.
     pub peer_key: RemoteKey,
+    /// Whether it sends data; otherwise what it sends clears its peer to, and is no data.
+    pub sends_data: bool,
 }
 
 /// Limits and times of an engine; the defaults suit hosts on one machine and in one room.
@@ -180,6 +182,7 @@ impl QueuePairEnd {
             first_psn: psn(here.first_psn)?,
             peer_first_psn: psn(peer.first_psn)?,
             peer_key: RemoteKey(peer.rkey),
+            sends_data: here.sends_data,
         })
     }
 }

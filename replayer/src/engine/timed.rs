@@ -63,7 +63,8 @@ struct Held {
     /// Where the payload starts, and its length; `None` if it is no data frame.
     payload: Option<(usize, usize)>,
     ends_message: bool,
-    negative: bool,
+    /// Whether it is an answer, and then whether a negative one; neither data nor answer is what clears a sender to send.
+    answer: Option<bool>,
 }
 
 impl Timed {
@@ -113,6 +114,7 @@ impl Timed {
         let bth = Bth::parse(head);
         let opcode = bth.opcode().ok_or(wrong("has an unknown opcode"))?;
         let shape = opcode.shape();
+        let data = shape.role == Role::Request && self.setup.queue_pairs[frame.flow].sends_data;
         let at = Bth::LEN + shape.extension_length();
         let tail = usize::from(bth.pad) + icrc::LEN;
         let payload = frame.length.checked_sub(at + tail).ok_or(wrong("is shorter than its headers"))?;
@@ -124,10 +126,11 @@ impl Timed {
             class: frame.class,
             captured: frame.bytes.len(),
             length: frame.length,
-            payload: (shape.role == Role::Request && shape.payload).then_some((at, payload)),
+            payload: (data && shape.payload).then_some((at, payload)),
             ends_message: shape.place.ends(),
             // A negative acknowledgement has a syndrome of 0x20 and above.
-            negative: opcode == Opcode::Acknowledge && frame.bytes.get(Bth::LEN).is_some_and(|&s| s >= 0x20),
+            answer: (opcode == Opcode::Acknowledge)
+                .then(|| frame.bytes.get(Bth::LEN).is_some_and(|&syndrome| syndrome >= 0x20)),
         });
         Ok(())
     }
@@ -237,7 +240,7 @@ impl Timed {
         let payload = frame.payload.map_or(0, |(_, length)| length);
         let sizes = packet::sizes(self.setup.encapsulation, frame.length, payload);
         let Some((at, length)) = frame.payload else {
-            self.meter.answered(now, frame.flow, sizes.frame, frame.negative);
+            self.meter.controlled(now, frame.flow, sizes.frame, frame.answer);
             return;
         };
         let stamped = self.setup.stamps && length >= Stamp::LEN;

@@ -153,6 +153,14 @@ impl Meter {
         *if negative { &mut received.naks } else { &mut received.acknowledgements } += 1;
     }
 
+    /// A frame that carries no data leaves: an answer, negative or not, or one that is none.
+    pub fn controlled(&mut self, now: Nanos, flow: usize, frame: u64, answer: Option<bool>) {
+        match answer {
+            Some(negative) => self.answered(now, flow, frame, negative),
+            None => self.leaves(now, flow, Sizes { frame, payload: 0 }),
+        }
+    }
+
     /// A frame of the run arrives.
     pub fn arrives(&mut self, now: Nanos, flow: usize, sizes: Sizes, marked: bool) {
         let flow = &mut self.flows[flow];

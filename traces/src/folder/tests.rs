@@ -31,6 +31,7 @@ fn manifest() -> Manifest {
             ttl: 255,
             nic_profile: "mlx5-nccl".to_owned(),
             cnp_dscp: 48,
+            setup: "none".to_owned(),
             udp_port: 4791,
             vlan: None,
             payload: "pattern".to_owned(),

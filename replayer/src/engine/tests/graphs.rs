@@ -31,6 +31,7 @@ impl World {
             first_psn,
             peer_first_psn: first_psn,
             peer_key: RemoteKey(7),
+            sends_data: id % 2 == 0,
         };
         let setup = |host: u32| Setup {
             run: 3,

@@ -1,7 +1,7 @@
 //! What was planned against what was counted, and what senders counted against what receivers did. A difference is
 //! never hidden: it is listed, with what explains it where something does.
 
-use traces::manifest::{Manifest, Nic};
+use traces::manifest::{Manifest, Nic, Transport};
 
 use super::traffic::sent_by;
 use crate::outcome::{FlowOutcome, Mode, NicOutcome, RunOutcome};
@@ -16,12 +16,13 @@ pub(super) fn reconciliation(
 ) -> Vec<Reconciliation> {
     let planned = |nic: &NicOutcome| trace.nics.iter().find(|planned| planned.id == nic.nic);
     let known = outcome.nics.iter().filter_map(|nic| Some((nic, planned(nic)?)));
-    known.flat_map(|(nic, planned)| of_nic(nic, planned, outcome, directory)).collect()
+    known.flat_map(|(nic, planned)| of_nic(nic, planned, &trace.transport, outcome, directory)).collect()
 }
 
 fn of_nic(
     nic: &NicOutcome,
     planned: &Nic,
+    transport: &Transport,
     outcome: &RunOutcome,
     directory: &Directory<'_>,
 ) -> Vec<Reconciliation> {
@@ -76,8 +77,10 @@ fn of_nic(
         ),
     ];
     if matches!(outcome.mode, Mode::Timed { .. }) {
-        rows.push(row("frames_sent", PLAN, planned.frames_sent, nic.frames_sent, partial()));
-        let why = that(lost, "lost").or_else(partial);
+        let set_up = || (transport.setup == "cm").then(|| "RDMA-CM's datagrams are not replayed".to_owned());
+        let why = partial().or_else(set_up);
+        rows.push(row("frames_sent", PLAN, planned.frames_sent, nic.frames_sent, why));
+        let why = that(lost, "lost").or_else(partial).or_else(set_up);
         rows.push(row("frames_received", PLAN, planned.frames_received, nic.frames_received, why));
     }
     rows

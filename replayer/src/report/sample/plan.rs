@@ -41,6 +41,7 @@ pub(in crate::report) fn trace() -> Manifest {
             ttl: 64,
             nic_profile: "mlx5-nccl".to_owned(),
             cnp_dscp: 48,
+            setup: "none".to_owned(),
             udp_port: 4_791,
             vlan: None,
             payload: "pattern".to_owned(),
