@@ -1,135 +1,16 @@
 //! The companion for Wireshark in docs/wireshark, judged by tshark: what it says of frames is what the trace folder says.
 
+mod bench;
+mod profile;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use serde_json::Value;
-use traces::folder::TraceFolder;
-use traces::graph::{Message, Work};
-use traces::id::HostId;
-use traces::pcap::CaptureReader;
-use traces::pcap::write::PcapWriter;
+use bench::{
+    Bench, FROM, OPCODE, PATH_MTU, PAYLOAD_OF_MIDDLE, PLAN, PORT, PSN, QPN, SYNDROME, TO, frames, records,
+    write,
+};
 use traces::unit::Nanos;
-
-use crate::program::{judge, result, root};
-
-/// Tensor, pipeline and data parallelism over eight hosts: every kind of origin, some hundred messages a NIC.
-const PLAN: &str = "version = 1\nname = \"companion\"\nseed = 7\n[model]\nfamily = \"gpt\"\nlayers = 4\nhidden = 36\n\
-    heads = 4\nvocab = 501\n[training]\nsequence_length = 33\nmicro_batch = 3\nglobal_batch = 12\nsteps = 2\ntokens = 33\n\
-    [parallelism]\ntensor = 2\npipeline = 2\ndata = 2\n[cluster]\nhosts = 8\ngpus_per_host = 1\nlink = \"100Gbit\"\n\
-    [transport]\npath_mtu = 1024\n";
-
-const PATH_MTU: u64 = 1024;
-
-/// A trace, and tshark with the companion and no configuration but that.
-struct Bench {
-    tshark: PathBuf,
-    folder: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new() -> Option<Self> {
-        Self::of(PLAN)
-    }
-
-    fn of(plan: &str) -> Option<Self> {
-        let tshark = judge("tshark")?;
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("plan.toml"), plan).unwrap();
-        result(folder.path(), &["generate", "plan.toml", "-o", "trace"]);
-        Some(Self { tshark, folder })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn capture(&self, host: u32) -> PathBuf {
-        self.path(&format!("trace/pcap/host{host}-nic0.pcap"))
-    }
-
-    fn manifest(&self) -> Value {
-        serde_json::from_str(&fs::read_to_string(self.path("trace/manifest.json")).unwrap()).unwrap()
-    }
-
-    /// Runs tshark on a capture in `folder`, which must end well and complain of nothing.
-    fn run(&self, capture: &Path, arguments: &[&str]) -> String {
-        let script = format!("lua_script:{}", root().join("docs/wireshark/tokenwire.lua").display());
-        let output = Command::new(&self.tshark)
-            .args(["-n", "-X", &script, "-r"])
-            .arg(capture)
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .env("XDG_CONFIG_HOME", self.path("config"))
-            .output()
-            .unwrap();
-        let complaints = String::from_utf8_lossy(&output.stderr);
-        let complaints: Vec<_> =
-            complaints.lines().filter(|line| !line.starts_with("Running as user \"root\"")).collect();
-        assert!(output.status.success() && complaints.is_empty(), "{arguments:?}: {complaints:#?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// These fields of the frames that a filter lets pass; an absent one is empty.
-    fn fields(&self, capture: &Path, filter: &str, fields: &[&str], more: &[&str]) -> Vec<Vec<String>> {
-        let mut arguments = vec!["-Y", filter, "-T", "fields"];
-        arguments.extend(fields.iter().flat_map(|field| ["-e", field]));
-        arguments.extend(more);
-        let said = self.run(capture, &arguments);
-        said.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
-    }
-
-    fn count(&self, capture: &Path, filter: &str) -> usize {
-        self.run(capture, &["-Y", filter]).lines().count()
-    }
-
-    /// The messages that a host sends, from its graph.
-    fn messages(&self, host: u32) -> Vec<Message> {
-        let mut graph = TraceFolder::open(self.path("trace")).unwrap().graph(HostId(host)).unwrap();
-        std::iter::from_fn(|| graph.node().unwrap())
-            .filter_map(|node| match node.work {
-                Work::Send(message) => Some(message),
-                _ => None,
-            })
-            .collect()
-    }
-}
-
-/// Frames of a message.
-fn frames(message: &Message) -> u64 {
-    message.bytes.0.div_ceil(PATH_MTU).max(1)
-}
-
-/// The records of a capture: times and bytes.
-fn records(capture: &Path) -> Vec<(Nanos, Vec<u8>)> {
-    let mut reader = CaptureReader::new(fs::File::open(capture).unwrap()).unwrap();
-    let mut records = Vec::new();
-    while let Some(record) = reader.next_record().unwrap() {
-        records.push((record.time, record.bytes.to_vec()));
-    }
-    records
-}
-
-fn write(capture: &Path, records: &[(Nanos, Vec<u8>)]) {
-    let mut writer = PcapWriter::new(fs::File::create(capture).unwrap());
-    for (time, bytes) in records {
-        writer.frame(*time, bytes, bytes.len()).unwrap();
-    }
-    writer.finish().unwrap();
-}
-
-/// Bytes of an untagged IPv4 frame.
-const FROM: std::ops::Range<usize> = 26..30;
-const TO: std::ops::Range<usize> = 30..34;
-const PORT: std::ops::Range<usize> = 34..36;
-const OPCODE: usize = 42;
-const QPN: std::ops::Range<usize> = 47..50;
-const PSN: std::ops::Range<usize> = 51..54;
-const SYNDROME: usize = 54;
-const PAYLOAD_OF_MIDDLE: usize = 54;
-
 #[test]
 fn every_frame_is_told_the_origin_that_the_graph_gives_its_message() {
     let Some(bench) = Bench::new() else { return };
@@ -421,76 +302,4 @@ fn a_comment_on_the_first_frame_tells_of_the_whole_message_without_a_trace_folde
     let answer = format!("{of_comment} && tokenwire.acknowledges");
     let answers = bench.fields(&capture, &answer, &["tokenwire.rank", "tokenwire.peer_rank"], &[]);
     assert_eq!(answers, [["9", "8"]], "its acknowledgement comes from the other end");
-}
-
-#[test]
-fn the_profile_loads_and_prints_its_columns() {
-    let Some(bench) = Bench::new() else { return };
-    let profile = bench.path("config/wireshark/profiles/tokenwire");
-    fs::create_dir_all(&profile).unwrap();
-    for file in fs::read_dir(root().join("docs/wireshark/tokenwire")).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), profile.join(file.file_name())).unwrap();
-    }
-    // The capture lies in a trace folder, so nobody need say where that is.
-    let capture = bench.capture(0);
-    let lines = bench.run(&capture, &["-C", "tokenwire", "-Y", "tokenwire.message.frame == 1", "-c", "500"]);
-    let line = lines.lines().find(|line| line.contains("tp_forward")).unwrap();
-    let words: Vec<_> = line.split_whitespace().collect();
-    assert!(words[1].len() == "0.000000000".len(), "nanoseconds: {line}");
-    assert_eq!(words[2..7].join(" "), "198.18.0.1 → 198.18.0.2 WRITE First", "{line}");
-    assert!(
-        line.contains(" 0 1 0 0 tp_forward all_reduce 1 "),
-        "rank, to rank, step, layer, class, operation: {line}"
-    );
-
-    let coloured =
-        bench.fields(&capture, "frame", &["frame.coloring_rule.name"], &["-C", "tokenwire", "--color"]);
-    let rules: BTreeSet<_> = coloured.into_iter().flatten().collect();
-    for (rule, expected) in
-        [("Forward", true), ("Backward", true), ("End of step", true), ("Acknowledgement", true)]
-            .into_iter()
-            .chain(
-                ["NAK", "Wrong checksum", "Retransmission", "Missing or out of order"]
-                    .map(|trouble| (trouble, false)),
-            )
-    {
-        assert_eq!(rules.contains(rule), expected, "{rule}: {rules:?}");
-    }
-
-    // Each filter of the profile is one that this Wireshark understands.
-    let text = |file: &str| fs::read_to_string(root().join("docs/wireshark/tokenwire").join(file)).unwrap();
-    let saved = text("dfilters");
-    let saved =
-        saved.lines().map(|line| line[1..].split_once("\" ").expect("a name and a filter").1.to_owned());
-    let buttons = text("dfilter_buttons");
-    let buttons = buttons.lines().map(|line| line.split("\",\"").nth(2).unwrap().replace("\\x22", "\""));
-    let colours = text("colorfilters");
-    let colours = colours
-        .lines()
-        .filter(|line| line.starts_with('@'))
-        .map(|line| line.split('@').nth(2).unwrap().to_owned());
-    let filters: Vec<_> = saved.chain(buttons).chain(colours).collect();
-    assert!(filters.len() > 25);
-    for filter in filters {
-        bench.run(&capture, &["-c", "1", "-Y", &filter]);
-    }
-}
-
-#[test]
-fn the_profile_keeps_payloads_from_being_taken_for_protocols() {
-    let Some(bench) = Bench::new() else { return };
-    let profile = bench.path("config/wireshark/profiles/tokenwire");
-    fs::create_dir_all(&profile).unwrap();
-    fs::copy(root().join("docs/wireshark/tokenwire/heuristic_protos"), profile.join("heuristic_protos"))
-        .unwrap();
-    let mut records = records(&bench.capture(0));
-    records.retain(|(_, bytes)| bytes[OPCODE] == 7);
-    records.truncate(1);
-    records[0].1[PAYLOAD_OF_MIDDLE..][..4].copy_from_slice(&[8, 6, 0, 0]);
-    let capture = bench.path("trap.pcap");
-    write(&capture, &records);
-    let protocols = |more: &[&str]| bench.fields(&capture, "frame", &["frame.protocols"], more)[0][0].clone();
-    assert!(protocols(&[]).ends_with(":arp"), "Wireshark takes 08 06 00 00 for ARP: {}", protocols(&[]));
-    assert!(protocols(&["-C", "tokenwire"]).ends_with(":infiniband:data"));
 }

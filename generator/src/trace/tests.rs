@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use traces::critic::{Connection, Critic, Payloads, Vantage, passed};
-use traces::folder::{Existing, TraceFolder};
+use traces::folder::TraceFolder;
 use traces::graph::{Message, Node, Work};
 use traces::id::{HostId, MessageId, NicId};
 use traces::manifest::{self, Manifest};

@@ -70,7 +70,7 @@ pub enum PcapError {
         unit: &'static str,
     },
     /// A block of a pcapng file that is not as it should be.
-    #[error("the {kind} at byte {offset}, behind frame {number}: {what}")]
+    #[error("the pcapng {kind} at byte {offset}, behind frame {number}: {what}")]
     Block {
         /// What it is.
         kind: &'static str,
@@ -82,7 +82,7 @@ pub enum PcapError {
         what: String,
     },
     /// The file could not be read.
-    #[error("after frame {number}, byte {offset}: the file cannot be read")]
+    #[error("after frame {number}, byte {offset}: the file cannot be read: {source}")]
     Read {
         /// The last frame that was read.
         number: u64,

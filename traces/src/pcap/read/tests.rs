@@ -208,35 +208,35 @@ fn blocks_that_cannot_be_are_named_with_their_place() {
     };
     assert_eq!(
         message(&whole[..30]),
-        "the block at byte 28, behind frame 0: 12 bytes are the least, 2 are left; the file is cut short"
+        "the pcapng block at byte 28, behind frame 0: 12 bytes are the least, 2 are left; the file is cut short"
     );
     assert_eq!(
         message(&whole[..40]),
-        "the interface description at byte 28, behind frame 0: it needs 68 bytes; the file is cut short"
+        "the pcapng interface description at byte 28, behind frame 0: it needs 68 bytes; the file is cut short"
     );
     assert_eq!(
         spoiled(8, 9),
-        "the section header at byte 0, behind frame 0: [09, 3c, 2b, 1a] is not 1a2b3c4d in either byte order"
+        "the pcapng section header at byte 0, behind frame 0: [09, 3c, 2b, 1a] is not 1a2b3c4d in either byte order"
     );
     assert_eq!(
         spoiled(12, 2),
-        "the section header at byte 0, behind frame 0: its version is 2; only version 1 is known"
+        "the pcapng section header at byte 0, behind frame 0: its version is 2; only version 1 is known"
     );
     assert_eq!(
         spoiled(32, 3),
-        "the interface description at byte 28, behind frame 0: its length 3 is not a multiple of 4 from 20 on"
+        "the pcapng interface description at byte 28, behind frame 0: its length 3 is not a multiple of 4 from 20 on"
     );
     assert_eq!(
         spoiled(34, 255),
-        "the interface description at byte 28, behind frame 0: its length 16711748 is more than 1048576, the longest that is read"
+        "the pcapng interface description at byte 28, behind frame 0: its length 16711748 is more than 1048576, the longest that is read"
     );
     assert_eq!(
         spoiled(92, 0),
-        "the interface description at byte 28, behind frame 0: its length is 68 at its start, 0 at its end"
+        "the pcapng interface description at byte 28, behind frame 0: its length is 68 at its start, 0 at its end"
     );
     assert_eq!(
         spoiled(104, 5),
-        "the enhanced packet at byte 96, behind frame 0: it is of interface 5, its section has 1"
+        "the pcapng enhanced packet at byte 96, behind frame 0: it is of interface 5, its section has 1"
     );
     assert_eq!(
         spoiled(119, 1),
