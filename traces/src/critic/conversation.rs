@@ -135,7 +135,7 @@ impl Rule for Slot {
         let ring = state_of(&mut self.0, placed.flow).get_or_insert(Ring { key, lowest: now, last: now });
         let Ring { key: before, lowest, last } = *ring;
         let right = match step {
-            Step::Next | Step::BehindRead => now == last + SLOT || now <= lowest,
+            Step::Next | Step::BehindRead => last.checked_add(SLOT) == Some(now) || now <= lowest,
             Step::First | Step::Back(_) | Step::Gap(_) => true,
         };
         *ring = Ring { key: before, lowest: lowest.min(now), last: now };
@@ -242,7 +242,7 @@ impl Rule for Within {
     fn finish(&mut self, names: &[String], tally: &mut Tally) {
         for credits in &self.flows {
             let Some((1, file, frame)) = credits.first else { continue };
-            let early = credits.peer.and_then(|peer| self.flows[peer].early);
+            let early = credits.peer.and_then(|peer| self.flows.get(peer)?.early);
             if let Some((_, early)) = early.filter(|&early| early < (file, frame)) {
                 tally.examine();
                 tally.violate(names.get(file).map_or("", String::as_str), early, || {

@@ -330,3 +330,31 @@ proptest::proptest! {
         judge(&shots, here());
     }
 }
+
+/// Two clear-to-send messages to one slot, the first acknowledged, and no data.
+fn cleared(slot: u64) -> Vec<Shot> {
+    let clear = |index| -> &'static [u8] {
+        worlds::clear(worlds::place(0), worlds::ROOM, worlds::DATA_KEY, index).leak()
+    };
+    let reth = Some(Reth { virtual_address: slot, remote_key: RemoteKey(7), length: 64 });
+    let mut shots = vec![
+        back(0, Opcode::WriteOnly, 0, Extensions { reth, ..Extensions::default() }, 64),
+        forth(1_000, Opcode::Acknowledge, 0, ack(1), 0),
+        back(2_000, Opcode::WriteOnly, 1, Extensions { reth, ..Extensions::default() }, 64),
+    ];
+    shots[0].frame.payload = clear(1);
+    shots[2].frame.payload = clear(2);
+    shots
+}
+
+#[test]
+fn what_is_cleared_and_never_written_is_no_early_data() {
+    let checks = judge(&cleared(0x7f00_0000_0000), here());
+    assert!(!violated(&checks).iter().any(|(name, _)| *name == "data_within_cts"));
+}
+
+#[test]
+fn a_slot_at_the_end_of_all_addresses_has_no_next_one() {
+    let found = judge(&cleared(u64::MAX - 64), here());
+    assert!(found.iter().any(|check| check.name == "cts_slot" && check.examined == 2));
+}
