@@ -91,7 +91,7 @@ impl Bth {
 
     /// Reads the twelve bytes.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub const fn parse(bytes: &[u8; Self::LEN]) -> Self {
         let [opcode, flags, key_high, key_low, congestion, d0, d1, d2, ack, p0, p1, p2] = *bytes;
         Self {

@@ -91,7 +91,7 @@ pub struct Shape {
 impl Shape {
     /// The bytes of all extension headers together.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub const fn extension_length(&self) -> usize {
         let mut length = 0;
         if self.deth {

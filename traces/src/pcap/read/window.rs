@@ -1,15 +1,21 @@
 //! The part of a file that is in memory: a buffer of fixed size that moves on.
+//!
+//! A file is read 128 KiB at a time, always into the same place, which starts at a page: what is read is still in the cache when
+//! it is looked at, and the kernel's copy goes from page to page ([`crate::pcap::write`] says what it costs if it does not). What
+//! is left of the last piece is moved in front of that place.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
 use super::error::PcapError;
 
-/// A buffer of 1 MiB over a file.
+/// A buffer over a file.
 #[derive(Debug)]
 pub(super) struct Window<R> {
     pub(super) inner: R,
     buffer: Vec<u8>,
+    /// Where in the buffer the file is read to. In front of it is room for what is left, at most [`BUFFER`].
+    place: usize,
     /// What of the buffer is not yet taken.
     rest: Range<usize>,
     /// Where in the file `rest` starts.
@@ -20,7 +26,9 @@ pub(super) struct Window<R> {
 
 impl<R: Read> Window<R> {
     pub(super) fn new(inner: R) -> Self {
-        Self { inner, buffer: vec![0; BUFFER], rest: 0..0, offset: 0, frames: 0 }
+        let buffer = vec![0; BUFFER + PAGE + PIECE];
+        let place = BUFFER + buffer[BUFFER..].as_ptr().align_offset(PAGE).min(PAGE);
+        Self { inner, buffer, place, rest: place..place, offset: 0, frames: 0 }
     }
 
     /// What is in memory and not taken.
@@ -70,12 +78,11 @@ impl<R: Read> Window<R> {
     #[cold]
     fn read(&mut self, needed: usize) -> Result<bool, PcapError> {
         while self.rest.len() < needed {
-            if self.rest.start + needed > self.buffer.len() {
-                self.buffer.copy_within(self.rest.clone(), 0);
-                self.rest = 0..self.rest.len();
-            }
+            let start = self.place - self.rest.len();
+            self.buffer.copy_within(self.rest.clone(), start);
+            self.rest = start..self.place;
             let more = loop {
-                match self.inner.read(&mut self.buffer[self.rest.end..]) {
+                match self.inner.read(&mut self.buffer[self.place..self.place + PIECE]) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(source) => {
                         return Err(PcapError::Read { number: self.frames, offset: self.offset, source });
@@ -92,5 +99,10 @@ impl<R: Read> Window<R> {
     }
 }
 
-/// The bytes of the window, and the longest block that is read.
+/// The longest block that is read.
 pub(super) const BUFFER: usize = 1 << 20;
+
+/// What is read at once: a second-level cache has two of it and more.
+const PIECE: usize = 128 << 10;
+
+const PAGE: usize = 4096;
