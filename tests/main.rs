@@ -9,6 +9,7 @@ mod figures;
 mod golden;
 mod judges;
 mod matrix;
+mod payloads;
 mod receiver;
 mod replay;
 mod stories;

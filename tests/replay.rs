@@ -119,6 +119,24 @@ fn by_dependencies_every_byte_arrives_over_either_way_into_the_kernel() {
 }
 
 #[test]
+fn a_trace_of_words_and_one_of_noise_are_played_in_either_mode() {
+    let _alone = alone();
+    for (payload, mode) in [("token", "dependency"), ("random", "timed")] {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = SLOW.replace("steps = 6", "steps = 1").replace("tokens = 16", "text = \"words.txt\"");
+        let plan = plan.replace("data = 2", "pipeline = 2").replace("global_batch = 2", "global_batch = 1");
+        fs::write(folder.path().join("words.txt"), "tanto gentile e tanto onesta pare").unwrap();
+        trace(folder.path(), &format!("{plan}[transport]\npayload = \"{payload}\"\n"));
+        result(folder.path(), &["replay", "trace", "-o", "runs", "--lab", "loopback", "--mode", mode]);
+        let summary = summary(folder.path());
+        assert_eq!((&summary["mode"], &summary["partial"]), (&mode.into(), &false.into()));
+        if mode == "dependency" {
+            check_whole(folder.path(), "trace", &summary);
+        }
+    }
+}
+
+#[test]
 fn between_network_namespaces_it_is_the_same() {
     let _alone = alone();
     if judge("unshare").is_none() || judge("ip").is_none() {

@@ -2,7 +2,8 @@
 //!
 //! What a [`Port`] sends and what it receives come in two streams, each in order; frames of both interleave, so they are
 //! merged frame by frame ([`crate::capture`] does so with ports, and says up to when). Frames are made from templates
-//! ([`traces::wire::template`]), one per queue pair, opcode and length, so payloads are copied and never read.
+//! ([`traces::wire::template`]), one per queue pair, opcode and length, so payloads are copied and never read;
+//! those of their own ([`content`]) are made and read once.
 
 mod headers;
 mod cm;
@@ -19,11 +20,11 @@ use traces::origin::Class;
 use traces::pcap::write::{Files, Label, Split};
 use traces::pcap::{Direction as Way, Packing};
 use traces::unit::{BitRate, Bytes, Nanos};
-use traces::wire::Payload;
 use traces::wire::frame::FrameError;
 use traces::wire::segment::line_bytes;
 
 use crate::connection::Network;
+use crate::content;
 use crate::plan::Plan;
 use crate::timeline::{Burst, Content, Direction, Purpose};
 use maker::FrameMaker;
@@ -89,6 +90,8 @@ pub struct Settings<'a> {
     pub plan: &'a Plan,
     /// Its network.
     pub network: &'a Network,
+    /// What its messages carry.
+    pub content: &'a content::Content<'a>,
     /// The wall-clock instant of the trace's time zero.
     pub epoch: Nanos,
     /// Bytes kept of each frame.
@@ -116,12 +119,12 @@ impl<'a> Port<'a> {
     /// The port of a NIC, which is the capture's interface in this place.
     #[must_use]
     pub fn new(settings: &Settings<'a>, nic: NicId, interface: usize) -> Self {
-        let Settings { plan, network, .. } = *settings;
+        let Settings { plan, network, content, .. } = *settings;
         Self {
             nic,
             interface,
             network,
-            maker: FrameMaker::new(plan, network),
+            maker: FrameMaker::new(plan, network, content),
             rate: plan.cluster.link,
             sent: Lane::default(),
             received: Lane::default(),
@@ -216,14 +219,5 @@ impl<'a> Port<'a> {
             lane.next = Some(burst.start + self.rate.time_of(lane.line));
         }
         Ok(())
-    }
-}
-
-/// The name of a payload in manifests.
-#[must_use]
-pub const fn payload_name(payload: Payload) -> &'static str {
-    match payload {
-        Payload::Pattern => "pattern",
-        Payload::Zero => "zero",
     }
 }

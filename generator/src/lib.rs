@@ -15,6 +15,7 @@ pub mod schedule;
 pub mod collective;
 pub mod connection;
 pub mod carriage;
+pub mod content;
 pub mod program;
 pub mod fabric;
 pub mod timeline;

@@ -24,6 +24,7 @@ use traces::pcap::write::{Form, Split};
 use traces::unit::{Bytes, Nanos};
 
 use crate::connection::Network;
+use crate::content::Content;
 use crate::frames::{CaptureError, Settings};
 use crate::notes::Notes;
 use crate::placement::Placement;
@@ -151,6 +152,7 @@ pub fn generate(
     let plan = &plan;
     let placement = Placement::new(plan);
     let network = Network::new(plan, &placement);
+    let content = Content::new(plan, &network);
     let chosen = chosen(plan, options)?;
     let folder = TraceFolderWriter::create(directory, options.existing)?;
     let digest = plan.digest();
@@ -166,6 +168,7 @@ pub fn generate(
     let settings = Settings {
         plan,
         network: &network,
+        content: &content,
         epoch: EPOCH,
         snap: options.snap,
         split: options.split,

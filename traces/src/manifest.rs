@@ -71,7 +71,7 @@ pub struct Transport {
     pub udp_port: u16,
     /// The VLAN id, if frames are tagged.
     pub vlan: Option<u16>,
-    /// What payloads hold: `pattern` or `zero`.
+    /// What payloads hold: `pattern`, `zero`, `random` or `token`.
     pub payload: String,
     /// Bytes kept of each frame, if fewer than all.
     pub snap_bytes: Option<u32>,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use traces::id::QueuePairId;
+use traces::id::{MessageId, QueuePairId};
 use traces::wire::frame::FrameError;
 use traces::wire::icrc::tables::TableSet;
 use traces::wire::profile::{Identification, NotificationPort};
@@ -17,6 +17,7 @@ use traces::wire::{
 use super::cm;
 use super::headers::{link, network_header};
 use crate::connection::{Network, QueuePair};
+use crate::content::{self, MessageContent};
 use crate::plan::Plan;
 use crate::timeline::{Burst, Carried, Content, Purpose};
 
@@ -25,9 +26,12 @@ use crate::timeline::{Burst, Carried, Content, Purpose};
 pub(super) struct FrameMaker<'a> {
     plan: &'a Plan,
     network: &'a Network,
+    content: &'a content::Content<'a>,
     tables: TableSet,
     /// By queue pair: the templates of its frames, the latest last.
     templates: BTreeMap<QueuePairId, Vec<Stencil>>,
+    /// The payload of the frame in the making, if its message has bytes of its own.
+    payload: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -40,9 +44,10 @@ struct Stencil {
 
 /// A frame that only has to be written.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind, and there is one at a time")]
 pub(super) enum Made<'m> {
-    /// From a template.
-    Cut(&'m Template, Cut),
+    /// From a template, with the payload if it is the message's own.
+    Cut(&'m Template, Cut, &'m [u8]),
     /// Whole.
     Whole(Vec<u8>),
 }
@@ -65,13 +70,16 @@ pub(super) struct Cut {
 enum Own {
     /// Nothing else.
     None,
+    /// Bytes of the message's own.
+    Message,
     /// A clear-to-send write.
     Clearance([u8; 64]),
 }
 
 impl<'a> FrameMaker<'a> {
-    pub(super) fn new(plan: &'a Plan, network: &'a Network) -> Self {
-        Self { plan, network, tables: TableSet::default(), templates: BTreeMap::new() }
+    pub(super) fn new(plan: &'a Plan, network: &'a Network, content: &'a content::Content<'a>) -> Self {
+        let (tables, templates) = (TableSet::default(), BTreeMap::new());
+        Self { plan, network, content, tables, templates, payload: Vec::new() }
     }
 
     /// The `index`-th frame of a burst, if it has so many.
@@ -96,7 +104,8 @@ impl<'a> FrameMaker<'a> {
         let cut = match burst.content {
             Content::Data { carried, first, .. } => {
                 let Some(segment) = carried.segments.get(first + index) else { return Ok(None) };
-                data(plain, &carried, &segment)
+                let cut = data(plain, &carried, &segment);
+                self.carry(burst.sender, &carried, segment.offset, cut)
             }
             Content::Answer { syndrome, psn, messages, .. } => {
                 let aeth = Some(Aeth::new(syndrome, messages));
@@ -108,21 +117,33 @@ impl<'a> FrameMaker<'a> {
                 return Ok(Some(Made::Whole(bytes)));
             }
         };
-        let template = self.template(burst.sender, &cut)?;
-        Ok(Some(Made::Cut(template, cut)))
+        let place = self.stencil(burst.sender, &cut)?;
+        Ok(Some(Made::Cut(&self.templates[&burst.sender][place].template, cut, &self.payload)))
     }
 
-    /// The template for such a frame of a queue pair.
-    fn template(&mut self, sender: QueuePairId, cut: &Cut) -> Result<&Template, FrameError> {
+    /// Makes the payload of a frame of a message whose bytes are its own, from `offset` in the message on.
+    fn carry(&mut self, sender: QueuePairId, carried: &Carried, offset: u64, cut: Cut) -> Cut {
+        let Carried { sequence, origin, offset: place, purpose, .. } = *carried;
+        if matches!(purpose, Purpose::Clearance(_)) || self.content.fixed(origin.class).is_some() {
+            return cut;
+        }
+        let message = MessageContent { id: MessageId { sender, sequence }, origin, offset: place };
+        self.payload.resize(cut.payload.into(), 0);
+        self.content.fill(&message, offset, &mut self.payload);
+        Cut { own: Own::Message, ..cut }
+    }
+
+    /// The place of the template for such a frame among those of its queue pair.
+    fn stencil(&mut self, sender: QueuePairId, cut: &Cut) -> Result<usize, FrameError> {
         let stencils = self.templates.entry(sender).or_default();
         let fits = |stencil: &Stencil| {
             (stencil.opcode, stencil.payload, stencil.marked) == (cut.opcode, cut.payload, cut.marked)
         };
-        let place = match stencils.iter().position(fits) {
+        Ok(match stencils.iter().position(fits) {
             Some(place) => place,
             None => {
                 let frame = frame(self.plan, self.network, self.network.pair(sender), cut);
-                let payload = self.plan.transport.payload;
+                let payload = self.content.template();
                 // Lengths of last frames vary from operation to operation; the oldest are forgotten, and with them the
                 // tables of lengths that no template may have any more.
                 if stencils.len() == MOST_TEMPLATES {
@@ -134,8 +155,7 @@ impl<'a> FrameMaker<'a> {
                 stencils.push(Stencil { opcode, payload, marked, template });
                 stencils.len() - 1
             }
-        };
-        Ok(&self.templates[&sender][place].template)
+        })
     }
 
     /// A congestion notification: from the receiver of marked frames to their sender.
@@ -167,7 +187,7 @@ impl Made<'_> {
     /// The bytes of the frame.
     pub(super) fn length(&self) -> usize {
         match self {
-            Self::Cut(template, _) => template.length(),
+            Self::Cut(template, ..) => template.length(),
             Self::Whole(bytes) => bytes.len(),
         }
     }
@@ -175,7 +195,7 @@ impl Made<'_> {
     /// The bytes of its payload that are data: none of the frame that closes a message.
     pub(super) fn data(&self) -> u64 {
         match self {
-            Self::Cut(_, cut) => cut.payload.into(),
+            Self::Cut(_, cut, _) => cut.payload.into(),
             Self::Whole(_) => 0,
         }
     }
@@ -183,7 +203,7 @@ impl Made<'_> {
     /// Writes it, or as much of it as `into` is long.
     pub(super) fn write(&self, into: &mut [u8]) -> Result<(), FrameError> {
         match self {
-            Self::Cut(template, cut) => template.write(&cut.varying(), into),
+            Self::Cut(template, cut, payload) => template.write(&cut.varying(payload), into),
             Self::Whole(bytes) => {
                 let length = into.len().min(bytes.len());
                 into[..length].copy_from_slice(&bytes[..length]);
@@ -194,7 +214,7 @@ impl Made<'_> {
 }
 
 impl Cut {
-    const fn varying(&self) -> Varying<'_> {
+    const fn varying<'v>(&'v self, payload: &'v [u8]) -> Varying<'v> {
         Varying {
             psn: self.psn,
             ack_request: self.ack_request,
@@ -202,6 +222,7 @@ impl Cut {
             extensions: self.extensions.as_ref(),
             content: match &self.own {
                 Own::None => template::Content::Template,
+                Own::Message => template::Content::Own(payload),
                 Own::Clearance(bytes) => template::Content::Own(bytes),
             },
         }

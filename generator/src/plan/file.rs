@@ -212,7 +212,7 @@ pub struct TransportTable {
     pub retry_count: Option<u8>,
     /// The code of the RNR timer, 0 to 31; 12 if not given: 640 us.
     pub rnr_timer: Option<u8>,
-    /// `pattern` or `zero`.
+    /// `pattern`, `zero`, `random` or `token`; `pattern` if not given.
     pub payload: Option<String>,
 }
 

@@ -209,7 +209,20 @@ pub struct Transport {
     /// The code of the RNR timer.
     pub rnr_timer: u8,
     /// What payloads hold.
-    pub payload: traces::wire::Payload,
+    pub payload: Payload,
+}
+
+/// What messages carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Bytes that repeat, and that no dissector mistakes for another protocol.
+    Pattern,
+    /// Zeros.
+    Zero,
+    /// Noise, by the seed.
+    Random,
+    /// In activations the name of each token; a pattern in all else.
+    Token,
 }
 
 /// How connections are set up.
@@ -361,6 +374,22 @@ impl Number {
             Self::Bf16 => "bf16",
             Self::Fp16 => "fp16",
             Self::Fp32 => "fp32",
+        }
+    }
+}
+
+impl Payload {
+    /// All of them; the first is the default.
+    pub const ALL: [Self; 4] = [Self::Pattern, Self::Zero, Self::Random, Self::Token];
+
+    /// Its name in plans and manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pattern => "pattern",
+            Self::Zero => "zero",
+            Self::Random => "random",
+            Self::Token => "token",
         }
     }
 }

@@ -112,9 +112,9 @@ fn the_plan_that_the_cases_start_from_is_right() {
 #[case::protocol("protocol = \"simple\"", "protocol = \"ll128\"", "`ll128` is not available", "simple")]
 #[case::payload(
     "payload = \"pattern\"",
-    "payload = \"random\"",
-    "`random` is not available",
-    "pattern, zero"
+    "payload = \"noise\"",
+    "`noise` is not available",
+    "pattern, zero, random, token"
 )]
 #[case::dtype("activation_dtype = \"bf16\"", "activation_dtype = \"fp8\"", "`fp8`", "bf16, fp16, fp32")]
 #[case::gpu("gpu = \"a100\"", "gpu = \"v100\"", "`v100`", "a100, h100")]

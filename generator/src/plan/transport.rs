@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use traces::unit::{Nanos, duration_text};
 use traces::wire::profile::NotificationHabit;
 use traces::wire::segment::{AckCadence, Between};
-use traces::wire::{Ecn, NicProfile, PathMtu, Payload};
+use traces::wire::{Ecn, NicProfile, PathMtu};
 
 use super::error::{Wrong, did_you_mean};
 use super::file::{NicProfileTable, PlanFile, TransportTable};
 use super::value::{between, choice, positive, quantity, wrong};
-use super::{Cluster, Setup, Transport};
+use super::{Cluster, Payload, Setup, Transport};
 
 /// The meaning of both tables.
 pub(super) fn meant(file: &PlanFile, cluster: &Cluster) -> Result<Transport, Wrong> {
@@ -34,7 +34,8 @@ pub(super) fn meant(file: &PlanFile, cluster: &Cluster) -> Result<Transport, Wro
     between(&["transport", "retry_count"], retry_count.into(), 0, 7)?;
     let rnr_timer = table.rnr_timer.unwrap_or(12);
     between(&["transport", "rnr_timer"], rnr_timer.into(), 0, 31)?;
-    let payload = choice(&["transport", "payload"], table.payload.as_deref(), &["pattern", "zero"])?;
+    let payload =
+        choice(&["transport", "payload"], table.payload.as_deref(), &Payload::ALL.map(Payload::name))?;
     Ok(Transport {
         path_mtu: path_mtu(&table, cluster)?,
         dscp,
@@ -47,7 +48,7 @@ pub(super) fn meant(file: &PlanFile, cluster: &Cluster) -> Result<Transport, Wro
         timeout,
         retry_count,
         rnr_timer,
-        payload: if payload == 1 { Payload::Zero } else { Payload::Pattern },
+        payload: Payload::ALL[payload],
     })
 }
 
@@ -67,7 +68,7 @@ pub(super) fn written(transport: &Transport) -> TransportTable {
         timeout: Some(transport.timeout),
         retry_count: Some(transport.retry_count),
         rnr_timer: Some(transport.rnr_timer),
-        payload: Some(if transport.payload == Payload::Zero { "zero" } else { "pattern" }.to_owned()),
+        payload: Some(transport.payload.name().to_owned()),
     }
 }
 

@@ -8,7 +8,7 @@ use traces::wire::source_port::ROCE;
 
 use super::sink::Written;
 use crate::connection::{self, group_entry};
-use crate::frames::{Settings, payload_name};
+use crate::frames::Settings;
 use crate::placement::Placement;
 use crate::schedule::ideal_step;
 use crate::timeline::Summary;
@@ -50,7 +50,7 @@ pub(super) fn manifest(
             setup: plan.transport.setup.name().to_owned(),
             udp_port: ROCE,
             vlan: plan.cluster.vlan,
-            payload: payload_name(plan.transport.payload).to_owned(),
+            payload: plan.transport.payload.name().to_owned(),
             snap_bytes: snap,
         },
         hosts: (0_u32..).map(HostId).zip(graphs).map(host).collect(),

@@ -114,7 +114,7 @@ pub enum SetupError {
         value: u32,
     },
     /// Payloads of an unknown kind.
-    #[error("payload is `{0}`; known are `pattern` and `zero`")]
+    #[error("payload is `{0}`; known are `pattern`, `zero`, `random` and `token`")]
     Payload(String),
 }
 
@@ -148,7 +148,8 @@ impl Setup {
             queue_pairs,
             path_mtu: path_mtu.ok_or(SetupError::Value { what: "path MTU", value: mtu })?,
             payload: match manifest.transport.payload.as_str() {
-                "pattern" => Payload::Pattern,
+                // Noise and tokens are the trace's alone: live frames are written from templates.
+                "pattern" | "random" | "token" => Payload::Pattern,
                 "zero" => Payload::Zero,
                 other => return Err(SetupError::Payload(other.to_owned())),
             },
