@@ -33,7 +33,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 PLANS = HERE.parent.parent / "generator" / "plans"
 PROFILES = ["mlx5-nccl", "mlx5-cm", "hns", "rxe"]
-PAYLOADS = ["pattern", "zero"]
+PAYLOADS = ["pattern", "zero", "random", "token"]
 FAMILIES = {"ipv4": "", "ipv6": 'addresses = "2001:2::/48"\n'}
 
 # The same shapes of parallelism, ten thousand times fewer bytes. The vocabulary has to hold the words of the text.
