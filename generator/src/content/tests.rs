@@ -45,9 +45,9 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn a_slot_names_its_token_again_and_again() {
     let bytes = filled(&plan(Payload::Token), &message(Class::PpForward, 0), 0, 384);
-    assert_eq!(text(&bytes[..128]), "[N] token 0 id 45 seq 0.........".repeat(4));
-    assert_eq!(text(&bytes[128..160]), "[el] token 1 id 417 seq 0.......");
-    assert_eq!(text(&bytes[256..288]), "[ me] token 2 id 502 seq 0......");
+    assert_eq!(text(&bytes[..128]), "[N] token 0 id 45 seq 0 . . . . ".repeat(4));
+    assert_eq!(text(&bytes[128..160]), "[el] token 1 id 417 seq 0 . . . ");
+    assert_eq!(text(&bytes[256..288]), "[ me] token 2 id 502 seq 0. . . ");
 }
 
 #[cfg(feature = "tokens")]
@@ -56,12 +56,12 @@ fn a_message_in_the_middle_goes_on_where_the_one_before_ends() {
     let plan = plan(Payload::Token);
     // Token 11 is ` vita`: 11 x 128 = 1408 bytes into the buffer, half of it in this message.
     let bytes = filled(&plan, &message(Class::TpForward, 1408 + 64), 0, 128);
-    assert_eq!(text(&bytes[..64]), "[ita] token 11 id 5350 seq 0....".repeat(2));
+    assert_eq!(text(&bytes[..64]), "[ita] token 11 id 5350 seq 0. . ".repeat(2));
     // The sequence after it, and the padding behind 151 tokens of text.
     let bytes = filled(&plan, &message(Class::TpBackward, 256 * 128), 0, 32);
-    assert_eq!(text(&bytes), "[N] token 0 id 45 seq 1.........");
+    assert_eq!(text(&bytes), "[N] token 0 id 45 seq 1 . . . . ");
     let bytes = filled(&plan, &message(Class::PpBackward, 0), 151 * 128, 32);
-    assert_eq!(text(&bytes), "[pad] token 151 seq 0...........");
+    assert_eq!(text(&bytes), "[pad] token 151 seq 0 . . . . . ");
 }
 
 #[cfg(feature = "tokens")]
@@ -78,9 +78,9 @@ fn replicas_and_microbatches_take_sequences_in_turn_and_a_long_text_goes_on() {
     content.fill(&message, 2 * 8 * 128, &mut bytes);
     assert!(text(&bytes).contains("token 0 ") && text(&bytes).contains("seq 18"), "{}", text(&bytes));
     content.fill(&message, 2 * 8 * 128 + 7 * 128, &mut bytes);
-    assert_eq!(text(&bytes), "[pad] token 7 seq 18............");
+    assert_eq!(text(&bytes), "[pad] token 7 seq 18. . . . . . ");
     content.fill(&message, 3 * 8 * 128, &mut bytes);
-    assert_eq!(text(&bytes), "[N] token 0 id 45 seq 19........");
+    assert_eq!(text(&bytes), "[N] token 0 id 45 seq 19. . . . ");
     let other = network.pairs().iter().find(|pair| pair.rank.0 == 1).unwrap();
     assert_eq!(content.placement.coordinates(other.rank).data, 1);
     message.id.sender = other.id;
@@ -93,8 +93,8 @@ fn tokens_that_are_only_counted_are_numbered() {
     let mut plan = plan(Payload::Token);
     plan.training.words = crate::plan::Words::Tokens(2);
     let bytes = filled(&plan, &message(Class::TpEmbedding, 0), 128, 256);
-    assert_eq!(text(&bytes[..16]), "token 1 seq 0...");
-    assert_eq!(text(&bytes[128..160]), "[pad] token 2 seq 0.............");
+    assert_eq!(text(&bytes[..16]), "token 1 seq 0 . ");
+    assert_eq!(text(&bytes[128..160]), "[pad] token 2 seq 0 . . . . . . ");
 }
 
 #[cfg(feature = "tokens")]
@@ -107,12 +107,12 @@ fn a_narrow_slot_keeps_the_text_to_the_last() {
         // Token 3 is `zzo`.
         text(&filled(&plan, &message(Class::PpForward, 0), 3 * hidden * 2, width))
     };
-    assert_eq!(slots(20), "[zzo] token 3 id 47802 seq 0............");
-    assert_eq!(slots(16), "[zzo] token 3 id 47802 seq 0....");
-    assert_eq!(slots(12), "[zzo] token 3 id 47802..");
-    assert_eq!(slots(7), "[zzo] token 3.");
-    assert_eq!(slots(4), "[zzo] 3.");
-    assert_eq!(slots(3), "[zzo].");
+    assert_eq!(slots(20), "[zzo] token 3 id 47802 seq 0. . . . . . ");
+    assert_eq!(slots(16), "[zzo] token 3 id 47802 seq 0. . ");
+    assert_eq!(slots(12), "[zzo] token 3 id 47802. ");
+    assert_eq!(slots(7), "[zzo] token 3 ");
+    assert_eq!(slots(4), "[zzo] 3 ");
+    assert_eq!(slots(3), "[zzo] ");
     assert_eq!(slots(1), "zz");
 }
 

@@ -3,7 +3,7 @@
 //! An activation is `[sequence of the microbatch][token][hidden]`, so token `i` of a microbatch has `hidden` numbers from byte
 //! `i x hidden x size` on: its slot. The slot holds the label again and again, so that any frame of it shows what it is about:
 //! ```text
-//! [ via] token 34 id 2884 seq 3...[ via] token 34 id 2884 seq 3...
+//! [ via] token 34 id 2884 seq 3 . [ via] token 34 id 2884 seq 3 .
 //!  |           |     |        |
 //!  |           |     |        the sequence, counted over the training
 //!  |           |     the token's id in the vocabulary
@@ -109,7 +109,8 @@ impl TokenSlots {
                 && id.is_none_or(|id| add(label, width, b" id ", id.into()))
                 && add(label, width, b" seq ", sequence);
         }
-        label.resize(label.len().next_power_of_two().max(LEAST).min(width), FILLER);
+        let filled = label.len().next_power_of_two().max(LEAST).min(width);
+        label.extend((label.len()..filled).map(filler));
     }
 }
 
@@ -169,8 +170,10 @@ fn repeat(label: &[u8], width: u64, within: u64, into: &mut [u8]) {
     let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let (width, within) = (index(width), index(within));
     let whole = width - width % label.len();
-    let (labels, filler) = into.split_at_mut(into.len().min(whole.saturating_sub(within)));
-    filler.fill(FILLER);
+    let (labels, rest_of_slot) = into.split_at_mut(into.len().min(whole.saturating_sub(within)));
+    for (byte, place) in rest_of_slot.iter_mut().zip(within.max(whole)..) {
+        *byte = filler(place);
+    }
     let (head, rest) = labels.split_at_mut(labels.len().min(label.len() - within % label.len()));
     head.copy_from_slice(&label[within % label.len()..][..head.len()]);
     for piece in rest.chunks_mut(label.len()) {
@@ -178,7 +181,13 @@ fn repeat(label: &[u8], width: u64, within: u64, into: &mut [u8]) {
     }
 }
 
-/// What stands where nothing is said.
+/// What stands at a place where nothing is said: not the same everywhere, so that no frame holds one byte alone, as none of
+/// a real activation would.
+const fn filler(place: usize) -> u8 {
+    if place.is_multiple_of(2) { FILLER } else { b' ' }
+}
+
+/// What stands for a byte that may not be there.
 pub(super) const FILLER: u8 = b'.';
 
 /// The least distance of two labels.
