@@ -22,12 +22,17 @@ fn carried(plan: &str, nics: &[u64]) -> Option<Vec<(u64, u64)>> {
     let script = root().join("tests/judges/payload.py");
     let counted = nics.iter().map(|&nic| {
         let nic = &manifest["nics"][usize::try_from(nic).unwrap()];
-        let capture = trace.join(nic["pcap"][0].as_str().expect("a capture"));
         let mac = nic["mac"].as_str().expect("a MAC address");
-        let said = judged(&python, &[script.to_str().unwrap(), capture.to_str().unwrap(), mac]);
-        let words: Vec<_> = said.split_whitespace().collect();
-        let number = |place: usize| words[place].parse::<u64>().unwrap_or_else(|_| panic!("{said}"));
-        let (sent, received) = (number(3), number(6));
+        // A long capture is a set of files, one behind the other.
+        let (mut sent, mut received) = (0, 0);
+        for capture in nic["pcap"].as_array().expect("captures") {
+            let capture = trace.join(capture.as_str().expect("a capture"));
+            let said = judged(&python, &[script.to_str().unwrap(), capture.to_str().unwrap(), mac]);
+            let words: Vec<_> = said.split_whitespace().collect();
+            let number = |place: usize| words[place].parse::<u64>().unwrap_or_else(|_| panic!("{said}"));
+            sent += number(3);
+            received += number(6);
+        }
         assert_eq!(nic["payload_bytes_sent"], sent, "{plan}: the manifest's sum");
         assert_eq!(nic["payload_bytes_received"], received, "{plan}: the manifest's sum");
         (sent, received)
