@@ -145,7 +145,7 @@ impl Small {
 
 prop_compose! {
     fn habits()(
-        profile in prop::sample::select(vec!["mlx5-nccl", "mlx5-cm", "hns"]),
+        profile in prop::sample::select(vec!["mlx5-nccl", "mlx5-cm", "hns", "rxe"]),
         queue_pairs in 1..=3_u32, [split, adaptive, cts, coalesced] in any::<[bool; 4]>(),
     ) -> Habits {
         Habits { profile, queue_pairs, split, adaptive, cts, coalesced }
