@@ -150,10 +150,8 @@ fn wireshark_shows_who_saw_a_frame_and_why_it_is_there() {
         let (length, comment) = line.split_once('\t').unwrap();
         assert_eq!(!comment.is_empty() && !length.is_empty(), !comment.is_empty(), "{line}");
         if let Some((_, message)) = comment.split_once("; message qp") {
-            let bytes = length.parse().map_or_else(
-                |_| u64::from_str_radix(length.trim_start_matches("0x"), 16).unwrap(),
-                |bytes: u64| bytes,
-            );
+            let hexadecimal = |_| u64::from_str_radix(length.trim_start_matches("0x"), 16).unwrap();
+            let bytes = length.parse().unwrap_or_else(hexadecimal);
             assert!(message.contains(&format!(", {bytes} bytes, rank ")), "{line}");
             assert!(comment.starts_with("step 0, ") && message.contains(" -> rank "), "{line}");
             comments.push(comment.to_owned());

@@ -201,7 +201,7 @@ impl Ring {
             address: 0,
             connection: 0,
             lane: 0,
-            sends_data: id % 2 == 0,
+            sends_data: id.is_multiple_of(2),
             group: GroupId(0),
             channel: 0,
             rank: Rank(0),

@@ -31,7 +31,7 @@ impl World {
             first_psn,
             peer_first_psn: first_psn,
             peer_key: RemoteKey(7),
-            sends_data: id % 2 == 0,
+            sends_data: id.is_multiple_of(2),
         };
         let setup = |host: u32| Setup {
             run: 3,
