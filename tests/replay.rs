@@ -130,9 +130,7 @@ fn a_trace_of_words_and_one_of_noise_are_played_in_either_mode() {
         result(folder.path(), &["replay", "trace", "-o", "runs", "--lab", "loopback", "--mode", mode]);
         let summary = summary(folder.path());
         assert_eq!((&summary["mode"], &summary["partial"]), (&mode.into(), &false.into()));
-        if mode == "dependency" {
-            check_whole(folder.path(), "trace", &summary);
-        }
+        check_whole(folder.path(), "trace", &summary);
     }
 }
 
