@@ -5,7 +5,7 @@
 //! place in it alone, so any frame can be made by itself: in any thread, in any part of a trace, and again when it is lost.
 //!
 //! - `random`: noise, by the plan's seed and the message. No byte is zero.
-//! - `token`: activations name the token of each slot ([`token`]); what has no token (gradients of parameters, the
+//! - `token`: activations name the token of each slot (`content/token.rs`); what has no token (gradients of parameters, the
 //!   loss) carries the pattern.
 //!
 //! No piece is taken for another protocol by Wireshark's heuristics (4.0 to 4.6): without zero bytes none has the head of
