@@ -403,6 +403,19 @@ proptest! {
 }
 
 #[test]
+fn parts_of_a_message_in_the_form_for_adaptive_routing_are_clean() {
+    let habits = Habits { queue_pairs: 2, split: true, adaptive: true, ..Small::LEAST.habits };
+    let small =
+        Small { pipeline: 2, data: 2, hidden: 48, vocab: 282, layers_per_stage: 2, habits, ..Small::LEAST };
+    let (_above, folder) = made(&small.plan(), &options());
+    let messages = nodes(&folder).into_iter().flat_map(|(_, nodes)| nodes);
+    let apart =
+        messages.filter(|node| matches!(node.work, Work::Send(message) if message.immediate > Some(8192)));
+    assert!(apart.count() > 0);
+    judge(&folder).unwrap();
+}
+
+#[test]
 fn threads_and_chosen_nics_change_no_byte() {
     let small = Small {
         tensor: 2,
