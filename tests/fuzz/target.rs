@@ -67,7 +67,7 @@ pub(crate) const TARGETS: &[Target] = &[
         seams: record_seams,
         read: |bytes, _| read_pcap(bytes),
         // The window, and what gunzip takes; the names of interfaces are kept.
-        fixed: (1 << 20) + (256 << 10),
+        fixed: (1 << 20) + (512 << 10),
         per_byte: 32,
     },
     Target {
@@ -77,7 +77,7 @@ pub(crate) const TARGETS: &[Target] = &[
         seams: block_seams,
         read: |bytes, _| read_pcap(bytes),
         // As above.
-        fixed: (1 << 20) + (256 << 10),
+        fixed: (1 << 20) + (512 << 10),
         per_byte: 32,
     },
     Target {
@@ -87,7 +87,7 @@ pub(crate) const TARGETS: &[Target] = &[
         seams: |bytes| (0..bytes.len().min(24)).collect(),
         read: |bytes, _| read_pcap(bytes),
         // Of what comes out of a small file the window is kept, and 8 MiB of names at most.
-        fixed: (10 << 20) + (256 << 10),
+        fixed: (10 << 20) + (512 << 10),
         per_byte: 32,
     },
     Target {
