@@ -1,7 +1,7 @@
 //! The reader of captures of any kind: pcap and pcapng in both byte orders, plain or compressed, as the file's first bytes
 //! tell.
 //!
-//! Its memory is 1.5 MiB of buffers, with what decompression takes ([`super::packing::Unpacker`]), with 8 MiB at most of
+//! Its memory is 1.5 MiB of buffers, what decompression takes ([`super::packing::Unpacker`]), and 8 MiB at most of
 //! interfaces' names, whatever the file says. Frames are read in place, none is copied. The parsing is ours and not the crate
 //! pcap-file's, so that an error says which frame at which byte of the file, a length that cannot be is refused before
 //! anything is read for it, and a header of 16 bytes costs no more than reading four words; the crate judges it in tests.
