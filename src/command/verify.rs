@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use traces::audit;
-use traces::critic::{Check, Connection, Critic, HostProfile, Payloads, Vantage, passed};
+use traces::critic::{Check, Connection, Critic, Habits, HostProfile, Payloads, Vantage, passed};
 use traces::folder::TraceFolder;
 use traces::manifest::{Manifest, Nic, QueuePair};
 use traces::unit::BitRate;
@@ -144,6 +144,7 @@ fn vantage(folder: &TraceFolder, nic: &Nic) -> Result<Vantage, Failure> {
         addresses: addresses(&nic.addresses).ok_or_else(|| wrong("no right address"))?,
         rate: BitRate::new(nic.link_bps),
         content: Payloads::named(&folder.manifest().transport.payload),
+        habits: Habits::of(&folder.manifest().transport),
     })
 }
 

@@ -65,6 +65,12 @@ pub struct Transport {
     pub nic_profile: String,
     /// The differentiated services code point of congestion notifications.
     pub cnp_dscp: u8,
+    /// The least time between two congestion notifications of a queue pair.
+    pub cnp_interval_ns: u64,
+    /// How senders react to congestion notifications: `dcqcn` (as NICs are shipped), `own` (DCQCN with other parameters), `none`.
+    pub congestion_control: String,
+    /// The least frames from one request for an acknowledgement within a message to the next; none if there are none.
+    pub ack_interval: Option<u32>,
     /// How connections are set up: `none` (outside the trace) or `cm` (RDMA-CM).
     pub setup: String,
     /// The UDP destination port.

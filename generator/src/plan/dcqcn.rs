@@ -92,6 +92,18 @@ pub struct DcqcnTable {
     pub rpg_hai_rate: Option<String>,
 }
 
+impl Dcqcn {
+    /// What manifests call it: `dcqcn` as it is shipped, `own` with other parameters, `none` if it is off.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self { enabled: false, .. } => "none",
+            shipped if *shipped == Self::default() => "dcqcn",
+            _ => "own",
+        }
+    }
+}
+
 impl Default for Dcqcn {
     fn default() -> Self {
         Self {

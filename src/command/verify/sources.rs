@@ -129,7 +129,7 @@ impl Source {
                 mac: interface.mac,
                 addresses: interface.addresses.iter().map(|&(address, _)| address).collect(),
                 rate: interface.bits_per_second.and_then(BitRate::new),
-                content: None,
+                ..Vantage::default()
             })
         }))
     }

@@ -69,8 +69,9 @@ impl Rule for AskedRarely {
                     *since = since.saturating_add(1);
                 }
                 if !opcode.shape().place.ends() {
+                    let rarest = sight.vantage.habits.ack_interval;
                     let often = since.filter(|_| frame.bth.ack_request);
-                    sight.expect(tally, often.is_none_or(|since| since >= RAREST), || {
+                    sight.expect(tally, often.is_none_or(|since| since >= rarest), || {
                         let since = often.unwrap_or_default();
                         format!(
                             "{opcode} asks for an acknowledgement, {since} frames after the last that did"
@@ -84,9 +85,6 @@ impl Rule for AskedRarely {
         }
     }
 }
-
-/// So many frames at least from one question within messages to the next.
-const RAREST: u32 = 64;
 
 /// Nothing is acknowledged twice in the same words, unless it was sent twice. (Other words may follow: new
 /// credits.)

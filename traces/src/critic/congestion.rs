@@ -109,7 +109,7 @@ impl Rule for Cause {
     }
 }
 
-/// A host does not notify a queue pair more often than its limiter lets it: once in 4 us. One that had to wait for the
+/// A host does not notify a queue pair more often than its limiter lets it: once in 4 us, or in what the trace says. One that had to wait for the
 /// line is not examined: it was due before.
 #[derive(Default)]
 struct Spacing {
@@ -134,16 +134,13 @@ impl Rule for Spacing {
             sight.time.0.saturating_sub(time.0) <= rate.time_of(line_bytes(Bytes(u64::from(length)))).0 + 1
         });
         if let Some(before) = state_of(&mut self.flows, flow).replace(sight.time).filter(|_| !waited) {
-            let gap = sight.time.0.saturating_sub(before.0);
-            sight.expect(tally, gap >= INTERVAL.0, || {
-                format!("{gap} ns after the last one to this queue pair, should be {} ns", INTERVAL.0)
+            let (gap, least) = (sight.time.0.saturating_sub(before.0), sight.vantage.habits.notice_interval);
+            sight.expect(tally, gap >= least.0, || {
+                format!("{gap} ns after the last one to this queue pair, should be {} ns", least.0)
             });
         }
     }
 }
-
-/// mlx5's default `MIN_TIME_BETWEEN_CNPS`, as three public configurations have it.
-const INTERVAL: Nanos = Nanos(4_000);
 
 /// A sender that is notified slows down: once it has had time to, its queue pair does not fill the line.
 #[derive(Default)]
@@ -165,7 +162,7 @@ impl Rule for Heeded {
 
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally) {
         let Some((frame, placed)) = sight.roce() else { return };
-        let Some(rate) = sight.rate else { return };
+        let Some(rate) = sight.rate.filter(|_| sight.vantage.habits.slows_down) else { return };
         match (sight.sent, placed.part) {
             (Some(false), Part::Other) if frame.bth.opcode() == Some(Opcode::CongestionNotification) => {
                 // The notification comes in the flow of answers; what it is about is the other direction.

@@ -42,6 +42,7 @@ pub use nic::HostProfile;
 pub use payload::Content as Payloads;
 pub use totals::{Sums, Totals};
 
+use crate::manifest::Transport;
 use crate::pcap::{CaptureReader, PcapError};
 use crate::unit::{BitRate, Nanos};
 use crate::wire::{Mac, Parsed, ParsedFrame};
@@ -122,6 +123,42 @@ pub struct Vantage {
     pub rate: Option<BitRate>,
     /// What data frames carry, if whoever made the capture says so. Without it payloads are not examined.
     pub content: Option<Payloads>,
+    /// What the NICs do otherwise than known ones, if whoever made the capture says so.
+    pub habits: Habits,
+}
+
+/// Habits that checks allow for, where no known NIC has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// The least time between two congestion notifications of a queue pair.
+    pub notice_interval: Nanos,
+    /// The least frames from one request for an acknowledgement within a message to the next.
+    pub ack_interval: u32,
+    /// Whether senders slow down as NICs are shipped; otherwise their rate is not examined.
+    pub slows_down: bool,
+}
+
+impl Default for Habits {
+    /// 4 us, mlx5's default `MIN_TIME_BETWEEN_CNPS`, as three public configurations have it; 64 frames, for rxe asks with the
+    /// 66th in a row, mlx5 with every 256th.
+    fn default() -> Self {
+        Self { notice_interval: Nanos(4_000), ack_interval: 64, slows_down: true }
+    }
+}
+
+impl Habits {
+    /// The known habits, and those of a trace that says its own.
+    #[must_use]
+    pub fn of(transport: &Transport) -> Self {
+        let known = Self::default();
+        Self {
+            notice_interval: known.notice_interval.min(Nanos(transport.cnp_interval_ns)),
+            ack_interval: transport
+                .ack_interval
+                .map_or(known.ack_interval, |own| own.min(known.ack_interval)),
+            slows_down: transport.congestion_control == "dcqcn",
+        }
+    }
 }
 
 struct Port {

@@ -94,7 +94,7 @@ fn judge(shots: &[Shot], vantage: Vantage) -> Vec<Check> {
 
 fn here() -> Vantage {
     let mac = Some(conversation()[2].frame.link.source);
-    Vantage { mac, addresses: Vec::new(), rate: BitRate::new(100_000_000_000), content: None }
+    Vantage { mac, addresses: Vec::new(), rate: BitRate::new(100_000_000_000), ..Vantage::default() }
 }
 
 fn violated(checks: &[Check]) -> Vec<(&str, u64)> {

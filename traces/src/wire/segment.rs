@@ -198,6 +198,15 @@ impl Verb {
 }
 
 impl AckCadence {
+    /// The frames from one that asks within a message to the next, if any do.
+    #[must_use]
+    pub const fn interval(self) -> Option<u32> {
+        match self.between {
+            Between::Never => None,
+            Between::Sequence(count) | Between::Run(count) => Some(count),
+        }
+    }
+
     /// Whether the frame at `index` of its message asks, if it does not end it.
     #[must_use]
     pub const fn asks(self, index: u64, psn: Psn) -> bool {

@@ -281,8 +281,13 @@ impl World {
         {
             let address = self.shots.iter().find(|shot| shot.raw.is_none() && shot.link.source == port.mac);
             let addresses = address.map(|shot| shot.network.ip.source()).into_iter().collect();
-            let vantage =
-                Vantage { mac: Some(port.mac), addresses, rate: BitRate::new(RATE), content: self.content };
+            let vantage = Vantage {
+                mac: Some(port.mac),
+                addresses,
+                rate: BitRate::new(RATE),
+                content: self.content,
+                ..Vantage::default()
+            };
             let port = critic.port(vantage);
             let file = critic.file(name, port);
             for (number, taken) in (1..).zip(capture) {
