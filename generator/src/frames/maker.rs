@@ -175,7 +175,7 @@ impl<'a> FrameMaker<'a> {
             },
             bth: Bth::notification(receiver.qpn),
             extensions: Extensions::default(),
-            payload: &[0; crate::timeline::NOTIFICATION],
+            payload: &Bth::NOTIFICATION_PAYLOAD,
         };
         let mut bytes = Vec::new();
         frame.emit(&mut bytes)?;

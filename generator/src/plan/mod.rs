@@ -28,7 +28,7 @@ use std::net::IpAddr;
 
 use schemars::Schema;
 use traces::unit::{BitRate, Bytes, Nanos};
-use traces::wire::{NicProfile, PathMtu};
+use traces::wire::{NicProfile, PathMtu, RnrTimer, Timeout};
 
 use crate::model::Model;
 
@@ -202,12 +202,12 @@ pub struct Transport {
     pub setup: Setup,
     /// Whether large messages go as a WRITE and an empty WRITE with immediate.
     pub adaptive_routing: bool,
-    /// The code of the time-out, see [`Self::patience`].
-    pub timeout: u8,
+    /// How long a queue pair waits for an acknowledgement.
+    pub timeout: Timeout,
     /// Time-outs in a row before a queue pair gives up.
     pub retry_count: u8,
-    /// The code of the RNR timer.
-    pub rnr_timer: u8,
+    /// How long a receiver that is not ready lets wait.
+    pub rnr_timer: RnrTimer,
     /// What payloads hold.
     pub payload: Payload,
 }
@@ -242,14 +242,6 @@ impl Setup {
             Self::None => "none",
             Self::Cm => "cm",
         }
-    }
-}
-
-impl Transport {
-    /// How long a queue pair waits for an acknowledgement: 4.096 us x 2^code (IBTA vol. 1, 9.9.2.1.1).
-    #[must_use]
-    pub const fn patience(&self) -> Nanos {
-        Nanos(4_096 << self.timeout)
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use traces::unit::{Nanos, duration_text};
 use traces::wire::profile::NotificationHabit;
 use traces::wire::segment::{AckCadence, Between};
-use traces::wire::{Ecn, NicProfile, PathMtu};
+use traces::wire::{Credits, Ecn, NicProfile, PathMtu, RnrTimer, Timeout};
 
 use super::error::{Wrong, did_you_mean};
 use super::file::{NicProfileTable, PlanFile, TransportTable};
@@ -28,12 +28,17 @@ pub(super) fn meant(file: &PlanFile, cluster: &Cluster) -> Result<Transport, Wro
     let usual = if profile.name == NicProfile::MLX5_CM.name { "cm" } else { "none" };
     let setup =
         choice(&["transport", "setup"], Some(table.setup.as_deref().unwrap_or(usual)), &["none", "cm"])?;
-    let timeout = table.timeout.unwrap_or(20);
-    between(&["transport", "timeout"], timeout.into(), 1, 31)?;
+    let timeout = match table.timeout {
+        // Code 0 is for ever: what is lost would never be sent again.
+        Some(code) => code_of(&["transport", "timeout"], code, 1, Timeout::from_code)?,
+        None => Timeout::NCCL,
+    };
     let retry_count = table.retry_count.unwrap_or(7);
     between(&["transport", "retry_count"], retry_count.into(), 0, 7)?;
-    let rnr_timer = table.rnr_timer.unwrap_or(12);
-    between(&["transport", "rnr_timer"], rnr_timer.into(), 0, 31)?;
+    let rnr_timer = match table.rnr_timer {
+        Some(code) => code_of(&["transport", "rnr_timer"], code, 0, RnrTimer::from_code)?,
+        None => RnrTimer::NCCL,
+    };
     let payload =
         choice(&["transport", "payload"], table.payload.as_deref(), &Payload::ALL.map(Payload::name))?;
     Ok(Transport {
@@ -65,9 +70,9 @@ pub(super) fn written(transport: &Transport) -> TransportTable {
         acks: Some(if transport.coalesce { "coalesced" } else { "each" }.to_owned()),
         setup: Some(transport.setup.name().to_owned()),
         adaptive_routing: Some(transport.adaptive_routing),
-        timeout: Some(transport.timeout),
+        timeout: Some(transport.timeout.code()),
         retry_count: Some(transport.retry_count),
-        rnr_timer: Some(transport.rnr_timer),
+        rnr_timer: Some(transport.rnr_timer.code()),
         payload: Some(transport.payload.name().to_owned()),
     }
 }
@@ -93,7 +98,7 @@ pub(super) fn written_profile(profile: &NicProfile) -> Option<BTreeMap<String, N
         ack_every_psn,
         ack_every_frame,
         ack_opening: Some(profile.acks.opening),
-        credit: Some(profile.credit),
+        credit: Some(profile.credit.code()),
         first_psn: Some(profile.first_psn),
         cnp_source_port: Some(profile.notification.source_port),
         cnp_interval: Some(duration_text(profile.notification.interval)),
@@ -137,10 +142,12 @@ fn own_profile(name: &str, table: &NicProfileTable) -> Result<NicProfile, Wrong>
     if ttl == 0 {
         return Err(refuse("ttl 0".to_owned(), "1 to 255"));
     }
-    let credit = table.credit.unwrap_or(base.credit);
-    if credit > 31 {
-        return Err(refuse(format!("credit {credit}"), "a code of 0 to 31"));
-    }
+    let credit = match table.credit {
+        Some(code) => {
+            Credits::from_code(code).ok_or_else(|| refuse(format!("credit {code}"), "a code of 0 to 31"))?
+        }
+        None => base.credit,
+    };
     let acks = match (table.ack_every_psn, table.ack_every_frame) {
         (Some(_), Some(_)) => {
             return Err(refuse("ack_every_psn and ack_every_frame".to_owned(), "one of the two"));
@@ -170,6 +177,17 @@ fn own_profile(name: &str, table: &NicProfileTable) -> Result<NicProfile, Wrong>
             interval,
         },
     })
+}
+
+/// What a code of five bits means, of those from `least` on.
+fn code_of<T>(
+    keys: &[&'static str],
+    code: u8,
+    least: u64,
+    meaning: impl Fn(u8) -> Option<T>,
+) -> Result<T, Wrong> {
+    between(keys, code.into(), least, 31)?;
+    meaning(code).ok_or_else(|| wrong(keys, format!("code {code}"), format!("between {least} and 31")))
 }
 
 fn ecn(keys: &[&'static str], written: Option<u8>, usual: Ecn) -> Result<Ecn, Wrong> {

@@ -84,12 +84,13 @@ impl Timeline<'_> {
         let base = self.requesters[burst.sender.index()].count_of(carried.segments.first);
         let link = self.plan.cluster.link;
         let ends = burst.content.starts(self.encapsulation, link).skip(1);
-        for (index, end) in (first..first + count).zip(ends) {
+        let mut end = burst.start;
+        for (index, after) in (first..first + count).zip(ends) {
             let Some(segment) = carried.segments.get(index) else { continue };
-            let end = burst.start + end;
+            let start = std::mem::replace(&mut end, burst.start + after);
             let frame = base + index;
             if burst.marked {
-                self.notify(receiver, end, carried.origin.class);
+                self.notify(receiver, (start, end), carried.origin.class);
             }
             let identity =
                 self.identity(burst, index - first, burst.start).filter(|_| needs_receive(&segment));
@@ -133,7 +134,7 @@ impl Timeline<'_> {
                     self.answer(receiver, end, answer(Syndrome::SequenceError, back(segment.psn, gap)));
                 }
                 Verdict::NotReady => {
-                    let syndrome = Syndrome::ReceiverNotReady(self.plan.transport.rnr_timer);
+                    let syndrome = Syndrome::not_ready(self.plan.transport.rnr_timer);
                     self.answer(receiver, end, answer(syndrome, segment.psn));
                 }
                 Verdict::Duplicate | Verdict::Dropped => {}
@@ -164,11 +165,10 @@ impl Timeline<'_> {
         self.at(at, Event::Say(sender, content));
     }
 
-    /// A marked frame has ended: its sender is notified, unless it just was.
-    fn notify(&mut self, sender: QueuePairId, end: Nanos, class: Class) {
-        let interval = self.plan.transport.profile.notification.interval;
+    /// A marked frame arrives from `start` to `end`: its sender is notified, unless it just was.
+    fn notify(&mut self, sender: QueuePairId, (start, end): (Nanos, Nanos), class: Class) {
         let responder = self.responder_at(sender);
-        if responder.notifications.on_marked(end, interval) == Notice::Send {
+        if responder.notifications.on_marked(start) == Notice::Send {
             let content = Content::Notification(responder.notified, class);
             responder.notified += 1;
             let at = end + self.delay(sender);
@@ -186,7 +186,7 @@ impl Timeline<'_> {
     }
 
     /// The responding side that a queue pair speaks for.
-    fn responder_at(&mut self, sender: QueuePairId) -> &mut Responder {
+    pub(super) fn responder_at(&mut self, sender: QueuePairId) -> &mut Responder {
         &mut self.responders[self.network.pair(sender).peer.index()]
     }
 
@@ -197,7 +197,7 @@ impl Timeline<'_> {
         let mut done = std::mem::take(&mut self.acknowledged);
         let news = requester.acknowledge(if syndrome.is_ack() { frame + 1 } else { frame }, &mut done);
         if news {
-            let until = self.now + self.plan.transport.patience();
+            let until = self.now + self.plan.transport.timeout.duration();
             requester.deadline = requester.is_waiting().then_some(until).filter(|_| !self.trouble.is_quiet());
         }
         match syndrome {

@@ -3,8 +3,9 @@
 use traces::id::QueuePairId;
 use traces::origin::{Class, Origin};
 use traces::unit::{BitRate, Bytes, Nanos};
+use traces::wire::management::Mad;
 use traces::wire::segment::{Encapsulation, Segments, frame_bytes, line_bytes};
-use traces::wire::{Opcode, Psn, RemoteKey, Syndrome};
+use traces::wire::{Bth, Opcode, Psn, RemoteKey, Syndrome};
 
 use super::handshake::Handshake;
 
@@ -179,9 +180,9 @@ impl Content {
                 .map_or(Bytes::ZERO, |segment| segment.frame_bytes(encapsulation)),
             Self::Answer { .. } => frame_bytes(Opcode::Acknowledge, 0, encapsulation),
             Self::Notification(..) => {
-                frame_bytes(Opcode::CongestionNotification, NOTIFICATION, encapsulation)
+                frame_bytes(Opcode::CongestionNotification, Bth::NOTIFICATION_PAYLOAD.len(), encapsulation)
             }
-            Self::Handshake(_) => frame_bytes(Opcode::DatagramSendOnly, MANAGEMENT, encapsulation),
+            Self::Handshake(_) => frame_bytes(Opcode::DatagramSendOnly, Mad::LEN, encapsulation),
         }
     }
 
@@ -212,9 +213,3 @@ impl Clearance {
         bytes
     }
 }
-
-/// The sixteen zeros of a congestion notification.
-pub(crate) const NOTIFICATION: usize = 16;
-
-/// A management datagram.
-pub(crate) const MANAGEMENT: usize = 256;

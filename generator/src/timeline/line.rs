@@ -5,6 +5,7 @@ use traces::unit::Nanos;
 
 use super::burst::{Burst, Content, Direction, Purpose};
 use super::event::Event;
+use super::handshake::Handshake;
 use super::{Sink, Timeline, TimelineError};
 use crate::fabric::{Fate, FrameId, FrameKind};
 
@@ -40,6 +41,19 @@ impl Timeline<'_> {
             let at = port.sends_from.max(self.now);
             self.at(at, Event::Serve(nic));
         }
+    }
+
+    /// Something is said: it goes before all data.
+    pub(super) fn say(&mut self, sender: QueuePairId, content: Content) {
+        let nic = self.network.pair(sender).nic;
+        let content = match content {
+            Content::Handshake(Handshake { step, .. }) => {
+                Content::Handshake(Handshake { step, psn: self.datagram(nic) })
+            }
+            other => other,
+        };
+        self.ports[nic.index()].say(sender, content, self.plan.transport.coalesce);
+        self.serve_later(nic);
     }
 
     /// A NIC's line is free: all that is to be said, or the next queue pair's turn.
@@ -111,7 +125,7 @@ impl Timeline<'_> {
             }
         }
         if !self.trouble.is_quiet() {
-            let until = self.ports[nic.index()].sends_from + self.plan.transport.patience();
+            let until = self.ports[nic.index()].sends_from + self.plan.transport.timeout.duration();
             requester.deadline.get_or_insert(until);
             self.watch(sender);
         }
@@ -134,10 +148,14 @@ impl Timeline<'_> {
         let burst =
             Burst { start, direction: Direction::Sent, sender, identification, marked: false, content };
         sink.burst(nic, burst).map_err(TimelineError::Sink)?;
+        if let Content::Notification(..) = content {
+            let interval = self.plan.transport.profile.notification.interval;
+            self.responder_at(sender).notifications.on_sent(start, interval);
+        }
         if self.trouble.touches(sender) {
             self.pass_through(nic, &burst);
         } else {
-            self.fly(nic, burst, Nanos::ZERO);
+            self.fly(nic, burst, duration, Nanos::ZERO);
         }
         Ok(())
     }
@@ -168,7 +186,8 @@ impl Timeline<'_> {
         }
         let after = usize::try_from(skip).ok().and_then(|skip| starts.get(skip)).copied().unwrap_or_default();
         let part = burst.part(skip, count, after, fate.marked);
-        self.fly(nic, part, fate.delay);
+        let duration = self.plan.cluster.link.time_of(part.content.line_bytes(self.encapsulation));
+        self.fly(nic, part, duration, fate.delay);
     }
 
     /// What trouble knows of a frame of a burst; handshakes have none.
@@ -226,13 +245,12 @@ impl Timeline<'_> {
     }
 
     /// Lets a burst arrive at the other end; frames of a path keep their order, however long one is delayed.
-    fn fly(&mut self, nic: NicId, burst: Burst, delay: Nanos) {
+    fn fly(&mut self, nic: NicId, burst: Burst, duration: Nanos, delay: Nanos) {
         let receiver = self.network.pair(self.network.pair(burst.sender).peer).nic;
         let mut arrival = burst.start + self.plan.fabric.latency + delay;
         if self.trouble.delays() {
             arrival = self.paths.arrival(nic, receiver, arrival);
         }
-        let duration = self.plan.cluster.link.time_of(burst.content.line_bytes(self.encapsulation));
         self.ports[receiver.index()].incoming.insert((arrival, self.made), (burst, duration));
         self.at(arrival, Event::Arrive(receiver));
     }

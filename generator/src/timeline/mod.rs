@@ -38,7 +38,6 @@ use traces::id::{HostId, NicId, NodeId, QueuePairId, Rank};
 use traces::unit::Nanos;
 use traces::wire::segment::Encapsulation;
 
-pub(crate) use burst::NOTIFICATION;
 pub use burst::{Burst, Carried, Clearance, Content, Direction, Purpose};
 
 use crate::connection::{Network, encapsulation};

@@ -63,19 +63,6 @@ impl Timeline<'_> {
         }
     }
 
-    /// Something is said: it goes before all data.
-    pub(super) fn say(&mut self, sender: QueuePairId, content: Content) {
-        let nic = self.network.pair(sender).nic;
-        let content = match content {
-            Content::Handshake(Handshake { step, .. }) => {
-                Content::Handshake(Handshake { step, psn: self.datagram(nic) })
-            }
-            other => other,
-        };
-        self.ports[nic.index()].say(sender, content, self.plan.transport.coalesce);
-        self.serve_later(nic);
-    }
-
     /// A message of a handshake has arrived: it is answered, or ends the handshake.
     pub(super) fn heard(&mut self, receiver: QueuePairId, step: Step) {
         if let Some((next, after)) = step.next() {
@@ -90,7 +77,7 @@ impl Timeline<'_> {
     }
 
     /// The number of the next datagram of a port's queue pair 1: it has sent some before the trace.
-    fn datagram(&mut self, nic: NicId) -> u32 {
+    pub(super) fn datagram(&mut self, nic: NicId) -> u32 {
         let sent = &mut self.ports[nic.index()].datagrams;
         *sent += 1;
         let before = Stream::new(self.plan.seed, "datagrams", nic.0.into()).below(128, 0);

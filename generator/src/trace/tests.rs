@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use traces::critic::{Connection, Critic, Payloads, Vantage, passed};
+use traces::critic::{self, Connection, Critic, Payloads, Vantage, passed};
 use traces::folder::TraceFolder;
 use traces::graph::{Message, Node, Work};
 use traces::id::{HostId, MessageId, NicId};
@@ -79,8 +79,16 @@ impl Small {
     };
 
     fn plan(&self) -> Plan {
+        Self::read(&self.text())
+    }
+
+    fn read(text: &str) -> Plan {
+        Plan::read("small.toml", text, |_| Err(String::new())).unwrap_or_else(|error| panic!("{error:?}"))
+    }
+
+    fn text(&self) -> String {
         let ranks = self.tensor * self.pipeline * self.data;
-        let text = format!(
+        format!(
             r#"
             version = 1
             name = "small"
@@ -138,8 +146,7 @@ impl Small {
             adaptive = self.habits.adaptive,
             cts = self.habits.cts,
             acks = if self.habits.coalesced { "coalesced" } else { "each" },
-        );
-        Plan::read("small.toml", &text, |_| Err(String::new())).unwrap_or_else(|error| panic!("{error:?}"))
+        )
     }
 }
 
@@ -248,6 +255,7 @@ fn judge(folder: &TraceFolder) -> Result<(), TestCaseError> {
             addresses: nic.addresses.iter().map(|address| address.parse().unwrap()).collect(),
             rate: BitRate::new(nic.link_bps),
             content: Payloads::named(&manifest.transport.payload),
+            habits: critic::Habits::of(&manifest.transport),
         };
         critic.capture(&nic.name, vantage, &mut CaptureReader::new(file).unwrap()).unwrap();
     }
@@ -412,6 +420,18 @@ fn parts_of_a_message_in_the_form_for_adaptive_routing_are_clean() {
     let apart =
         messages.filter(|node| matches!(node.work, Work::Send(message) if message.immediate > Some(8192)));
     assert!(apart.count() > 0);
+    judge(&folder).unwrap();
+}
+
+#[test]
+fn a_nic_of_ones_own_is_judged_by_its_own_habits() {
+    let habits = Habits { profile: "mine", ..Small::LEAST.habits };
+    let small = Small { hidden: 64, vocab: 300, path_mtu: 256, habits, ..Small::LEAST };
+    let text = format!(
+        "{}\n[nic_profiles.mine]\nack_every_frame = 8\ncnp_interval = \"1us\"\n[fabric.dcqcn]\nenabled = false\n[[fabric.impairments]]\nkind = \"ce\"\nrate = 1\n",
+        small.text()
+    );
+    let (_above, folder) = made(&Small::read(&text), &options());
     judge(&folder).unwrap();
 }
 

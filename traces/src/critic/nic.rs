@@ -237,8 +237,8 @@ impl Habits {
                 .then(|| format!("sequence numbers {} at 0", if zero { "do not start" } else { "start" })),
             (self.identified.most() == Some(!counter))
                 .then(|| format!("IPv4 identifications {}", if counter { "are all 0" } else { "are not 0" })),
-            code.filter(|&code| code != usize::from(profile.credit))
-                .map(|code| format!("credit code {code}, not {}", profile.credit)),
+            code.filter(|&code| code != usize::from(profile.credit.code()))
+                .map(|code| format!("credit code {code}, not {}", profile.credit.code())),
             self.asks
                 .differs(profile.acks.between)
                 .then(|| "acknowledgements are asked for in another cadence".to_owned()),

@@ -10,6 +10,8 @@ pub struct Credits(u8);
 impl Credits {
     /// Credits are not counted: rxe, and every shared receive queue.
     pub const UNCOUNTED: Self = Self(31);
+    /// Those of a captured HNS: six receives posted, code 5.
+    pub const HNS: Self = Self(5);
 
     /// The credits with this code, 0 to 31.
     #[must_use]

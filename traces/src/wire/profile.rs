@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::aeth::Syndrome;
+use super::credits::Credits;
 use super::network::Ecn;
 use super::qpn::Qpn;
 use super::segment::{AckCadence, Between};
@@ -36,8 +37,8 @@ pub struct NicProfile {
     pub source_port: PortRule,
     /// When frames ask for an acknowledgement.
     pub acks: AckCadence,
-    /// The credit code of acknowledgements, 0 to 31; 31 says that credits are not counted.
-    pub credit: u8,
+    /// What acknowledgements say of credits.
+    pub credit: Credits,
     /// Where sequence numbers start.
     pub first_psn: FirstPsn,
     /// Congestion notifications.
@@ -107,7 +108,7 @@ impl NicProfile {
         source_port: PortRule::Product,
         // `log_ack_req_freq = 8` in the queue pair's context.
         acks: AckCadence { between: Between::Sequence(256), opening: false },
-        credit: 0x1f,
+        credit: Credits::UNCOUNTED,
         first_psn: FirstPsn::Zero,
         notification: NotificationHabit { source_port: NotificationPort::Zero, interval: CNP_INTERVAL },
     };
@@ -125,7 +126,7 @@ impl NicProfile {
         identification: Identification::Zero,
         ttl: 64,
         acks: AckCadence { between: Between::Never, opening: true },
-        credit: 5,
+        credit: Credits::HNS,
         notification: NotificationHabit { source_port: NotificationPort::Connection, interval: CNP_INTERVAL },
         ..Self::MLX5_NCCL
     };
@@ -141,7 +142,7 @@ impl NicProfile {
         source_port: PortRule::Own,
         // `noack_pkts++ > RXE_MAX_PKT_PER_ACK` (64): the 66th in a row.
         acks: AckCadence { between: Between::Run(66), opening: false },
-        credit: 0x1f,
+        credit: Credits::UNCOUNTED,
         first_psn: FirstPsn::Random,
         notification: NotificationHabit { source_port: NotificationPort::Connection, interval: CNP_INTERVAL },
     };
@@ -158,7 +159,7 @@ impl NicProfile {
     /// The syndrome of its acknowledgements.
     #[must_use]
     pub const fn acknowledgement(&self) -> Syndrome {
-        Syndrome::Ack(self.credit)
+        Syndrome::ack(self.credit)
     }
 }
 

@@ -25,7 +25,7 @@ fn with_habits(profile: &NicProfile, port: impl Fn(Qpn, Qpn) -> u16) -> Vec<Shot
             frame.bth.psn = frame.bth.psn + 0x8f_1234;
         }
         if let Some(aeth) = &mut frame.extensions.aeth {
-            aeth.syndrome = profile.credit;
+            aeth.syndrome = profile.credit.code();
         }
         if profile.identification == crate::wire::profile::Identification::Counter
             && let Ip::V4 { identification, .. } = &mut frame.network.ip
