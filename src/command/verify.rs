@@ -120,6 +120,9 @@ pub(crate) fn examine(paths: &[PathBuf]) -> Result<Examined, Failure> {
     if !folders.is_empty() {
         graphs.push(manifests);
     }
+    if ended.is_some() {
+        critic.cut();
+    }
     let profiles = critic.profiles();
     let checks: Vec<_> = critic.finish().into_iter().chain(graphs).collect();
     let examined = Examined { checks, profiles, frames, ended };

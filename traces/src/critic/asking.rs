@@ -231,7 +231,7 @@ impl Rule for DelayVaries {
         }
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for delays in self.1.iter().filter(|delays| delays.count >= ENOUGH && !delays.vary) {
             tally.violate(names.get(delays.file).map_or("", String::as_str), delays.frame, || {
                 format!("the first of {} acknowledgements, all after {} ns", delays.count, delays.first.0)

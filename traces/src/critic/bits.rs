@@ -143,7 +143,7 @@ impl Rule for Ports {
         }
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for low in self.0.iter().filter(|low| low.waiting > 0) {
             let own = low.peer.and_then(|peer| self.0.get(peer)?.destination);
             if own.is_none_or(|own| source_port::low_byte(own) != low.port) {

@@ -97,7 +97,7 @@ impl Rule for Cause {
         });
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for marks in self.0.iter().filter(|marks| !marks.connected) {
             if let Some((file, frame)) = marks.stray {
                 tally.examine();

@@ -239,7 +239,7 @@ impl Rule for Within {
         }
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for credits in &self.flows {
             let Some((1, file, frame)) = credits.first else { continue };
             let early = credits.peer.and_then(|peer| self.flows.get(peer)?.early);

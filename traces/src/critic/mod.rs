@@ -49,7 +49,7 @@ use crate::wire::{Mac, Parsed, ParsedFrame};
 use flow::Flows;
 use nic::Nics;
 use repeat::{Repeats, Seen, is_plain};
-use sight::{Content, Family, Sight};
+use sight::{Captures, Content, Family, Sight};
 
 /// Takes frames, gives checks.
 pub struct Critic {
@@ -59,6 +59,7 @@ pub struct Critic {
     nics: Nics,
     repeats: Repeats,
     rules: Rules,
+    cut: bool,
 }
 
 /// All rules, family by family, in the order of results.
@@ -85,7 +86,7 @@ macro_rules! families {
                 $(self.$family.outside(sight);)*
             }
 
-            fn finish(self, names: &[String], repeats: &Repeats, constant: &mut u32, checks: &mut Vec<Check>) {
+            fn finish(self, names: &Captures, repeats: &Repeats, constant: &mut u32, checks: &mut Vec<Check>) {
                 $(self.$family.finish(names, repeats, constant, checks);)*
             }
         }
@@ -182,6 +183,7 @@ impl Critic {
             flows: Flows::new(connections),
             nics: Nics::default(),
             repeats: Repeats::default(),
+            cut: false,
             rules: Rules::default(),
         }
     }
@@ -287,12 +289,17 @@ impl Critic {
         self.nics.describe(&self.flows)
     }
 
+    /// Learns that the captures were not read to their end: what is open there is no fault.
+    pub const fn cut(&mut self) {
+        self.cut = true;
+    }
+
     /// The checks, in a fixed order.
     #[must_use]
     pub fn finish(self) -> Vec<Check> {
-        let names: Vec<_> = self.files.into_iter().map(|file| file.name).collect();
+        let names = self.files.into_iter().map(|file| file.name).collect();
         let mut checks = Vec::new();
-        self.rules.finish(&names, &self.repeats, &mut 0, &mut checks);
+        self.rules.finish(&Captures { names, cut: self.cut }, &self.repeats, &mut 0, &mut checks);
         checks
     }
 }

@@ -87,7 +87,7 @@ impl Rule for SnapConstant {
         });
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for snap in &self.0 {
             let (whole, file, frame) = snap.whole;
             if let Some(cut) = snap.cut.filter(|&cut| cut < whole) {
@@ -125,7 +125,7 @@ impl Rule for Resolution {
         }
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for clock in self.0.iter().filter(|clock| clock.frames >= ENOUGH) {
             tally.examine();
             if !clock.fine {
@@ -169,7 +169,7 @@ impl Rule for GapsVary {
         (beat.last, beat.file) = (sight.time, sight.file);
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for beat in self.0.iter().filter(|beat| beat.frames >= ENOUGH) {
             tally.examine();
             if !beat.varies {
@@ -233,7 +233,7 @@ impl Rule for Arp {
         }
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for Sender { port, address, mac, file, frame } in self.flows.iter().flatten() {
             let Some(told) = self.told.get(&(*port, *address)) else { continue };
             tally.examine();

@@ -162,7 +162,7 @@ impl Rule for GoesBack {
         }
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
         for told in self.asked.iter().flatten() {
             let end = self.ends.get(told.port).copied().unwrap_or_default();
             if end.0.saturating_sub(told.at.0) > told.wait.0 + PATIENCE.0 {

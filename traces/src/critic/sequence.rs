@@ -93,8 +93,8 @@ impl Rule for Consecutive {
         }
     }
 
-    fn finish(&mut self, names: &[String], tally: &mut Tally) {
-        for gap in self.0.iter().filter_map(|state| state.gap.as_ref()) {
+    fn finish(&mut self, names: &super::sight::Captures, tally: &mut Tally) {
+        for gap in self.0.iter().filter(|_| !names.cut).filter_map(|state| state.gap.as_ref()) {
             let name = names.get(gap.file).map_or("", String::as_str);
             tally.violate(name, gap.frame, || {
                 format!(

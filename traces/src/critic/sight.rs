@@ -59,6 +59,21 @@ pub(super) enum Look {
     Outside,
 }
 
+/// What rules know of the captures when all frames were seen.
+pub(super) struct Captures {
+    /// Their names.
+    pub(super) names: Vec<String>,
+    /// Whether they were not read to their end: what would have come is not known.
+    pub(super) cut: bool,
+}
+
+impl Captures {
+    /// The name of one.
+    pub(super) fn get(&self, file: usize) -> Option<&String> {
+        self.names.get(file)
+    }
+}
+
 /// One check.
 pub(super) trait Rule: Default {
     /// Which frames it looks at.
@@ -71,7 +86,7 @@ pub(super) trait Rule: Default {
     fn frame(&mut self, sight: &Sight<'_>, tally: &mut Tally);
 
     /// Looks back when all frames were seen; `names` are those of the captures.
-    fn finish(&mut self, _names: &[String], _tally: &mut Tally) {}
+    fn finish(&mut self, _names: &Captures, _tally: &mut Tally) {}
 }
 
 /// Rules of one kind, called one after the other.
@@ -86,7 +101,7 @@ pub(super) trait Family: Default {
     fn outside(&mut self, sight: &Sight<'_>);
 
     /// Lets each look back, and gives the results. `constant` counts the rules that look at what is constant.
-    fn finish(self, names: &[String], repeats: &Repeats, constant: &mut u32, checks: &mut Vec<Check>);
+    fn finish(self, names: &Captures, repeats: &Repeats, constant: &mut u32, checks: &mut Vec<Check>);
 }
 
 /// Makes the `Rules` of a module: a family by its name, and what belongs to it in the order of results. Each rule is called
@@ -127,7 +142,7 @@ macro_rules! family {
 
             fn finish(
                 self,
-                names: &[String],
+                names: &super::sight::Captures,
                 repeats: &super::repeat::Repeats,
                 constant: &mut u32,
                 checks: &mut Vec<super::check::Check>,
